@@ -1,0 +1,95 @@
+"""Where parameter draws come from: a variational posterior, or the truth for an oracle."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.flatten_util import ravel_pytree
+
+from smc_jax.inference import Fit, Inference, draw, effective_rank
+from smc_jax.model import Model
+from smc_jax.start import Start
+from smc_jax.types import Observations, Parameters
+
+
+class Diagnostics(NamedTuple):
+    """Reported at each refit; NaN where a figure has no meaning."""
+
+    elbo: Array  # []
+    effective_rank: Array  # []
+    finite: Array  # [] bool: the posterior is made of numbers
+
+    @classmethod
+    def none(cls) -> "Diagnostics":
+        """For what fits no model."""
+        return cls(jnp.full((), jnp.nan), jnp.full((), jnp.nan), jnp.ones((), bool))
+
+
+class Belief(NamedTuple):
+    """A distribution over the parameters that is refitted as data come in."""
+
+    init: Callable[[Array, Observations, Parameters | None], Any]  # (key, data, truth)
+    refit: Callable[[Array, Any, Observations], Any]  # (key, state, data)
+    draw: Callable[[Array, Any], Parameters]  # (key, state)
+    diagnose: Callable[[Any], Diagnostics]
+
+
+def draws(key: Array, belief: Belief, state: Any, number: int) -> Parameters:
+    """Independent draws with a leading axis S."""
+    return jax.vmap(belief.draw, in_axes=(0, None))(jax.random.split(key, number), state)
+
+
+def variational(
+    model: Model,
+    start: Start,
+    inference: Inference,
+    *,
+    first_steps: int = 1000,
+    steps: int = 100,
+) -> Belief:
+    """q fitted from `start`, then warm-started at every refit.
+
+    Args:
+      model: the prior.
+      start: where q is centred before the first refit.
+      inference: made by `inference.svi`.
+      first_steps: gradient steps of the first refit.
+      steps: gradient steps of every other.
+    """
+
+    def init(key: Array, observations: Observations, truth: Parameters | None) -> Fit:
+        del truth
+        return inference.init(start(key, observations))
+
+    def refit(key: Array, fit: Fit, observations: Observations) -> Fit:
+        return inference.run(key, fit, observations, jnp.where(fit.steps == 0, first_steps, steps))
+
+    def diagnose(fit: Fit) -> Diagnostics:
+        finite = jnp.isfinite(ravel_pytree(fit.q)[0]).all() & jnp.isfinite(fit.elbo)
+        return Diagnostics(fit.elbo, 1.0 * effective_rank(fit.q), finite)
+
+    return Belief(
+        init=init,
+        refit=refit,
+        draw=lambda key, fit: model.constrain(draw(key, fit.q)),
+        diagnose=diagnose,
+    )
+
+
+def known() -> Belief:
+    """The true parameters: only oracles may look."""
+
+    def init(key: Array, observations: Observations, truth: Parameters | None) -> Parameters:
+        del key, observations
+        if truth is None:
+            raise ValueError("policies: oracle needs data whose true parameters are known")
+        return truth
+
+    return Belief(
+        init=init,
+        refit=lambda key, truth, observations: truth,
+        draw=lambda key, truth: truth,
+        diagnose=lambda truth: Diagnostics.none(),
+    )

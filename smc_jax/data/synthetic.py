@@ -1,0 +1,59 @@
+"""Synthetic matrices of the paper: columns from N(0, W W' + s2 I), W uniform or Beta(2, 5)."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpyro.distributions as dist
+from jax import Array
+
+from smc_jax.environment import Problem
+from smc_jax.types import Parameters
+
+LOADINGS = ("uniform", "beta", "mixed")
+
+
+def synthetic(
+    *,
+    rows: int = 50,
+    columns: int = 100,
+    true_rank: int = 5,
+    loadings: str = "uniform",
+    noise_variance: float = 0.1,
+    entry_noise: bool = True,
+) -> Callable[[Array], Problem]:
+    """A function from a key to a matrix.
+
+    Args:
+      rows: D.
+      columns: N.
+      true_rank: K*.
+      loadings: `uniform` on [0, 1], `beta` for Beta(2, 5), `mixed` for either with equal chance.
+      noise_variance: s2.
+      entry_noise: whether the noise is part of the entry, or of each look at it.
+    """
+    uniform, beta = dist.Uniform(0.0, 1.0), dist.Beta(2.0, 5.0)
+
+    def make(key: Array) -> Problem:
+        w_key, kind_key, x_key, noise_key = jax.random.split(key, 4)
+        shape = (rows, true_rank)
+        if loadings == "uniform":
+            w = uniform.sample(w_key, shape)
+        elif loadings == "beta":
+            w = beta.sample(w_key, shape)
+        else:
+            heads = jax.random.bernoulli(kind_key)
+            w = jnp.where(heads, uniform.sample(w_key, shape), beta.sample(w_key, shape))
+        sigma = jnp.sqrt(jnp.asarray(noise_variance, w.dtype))
+        entries = w @ jax.random.normal(x_key, (true_rank, columns))
+        noise = sigma * jax.random.normal(noise_key, (rows, columns))
+        one = jnp.ones(())
+        truth = Parameters(w, w.mean(0), one, one, one, sigma, jnp.zeros(rows))
+        return Problem(
+            entries=entries + noise if entry_noise else entries,
+            noise=jnp.zeros(()) if entry_noise else sigma,
+            available=jnp.ones((rows, columns), bool),
+            truth=truth,
+        )
+
+    return make

@@ -1,0 +1,188 @@
+"""Gaussian algebra of the columns given the loadings; nothing of size D x D, no LAPACK.
+
+Column n is seen in the entries O_n, y = b + W x_n + noise, x_n ~ N(0, I_K), noise ~ N(0, s2).
+With counts in place of a mask, everything depends on
+
+    A_n = I + W' diag(count_n) W / s2,   C_n = A_n^-1,   m_n = C_n W'(total_n - count_n b) / s2,
+
+and x_n | data ~ N(m_n, C_n).
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from smc_jax.types import Observations, Parameters
+
+
+class Columns(NamedTuple):
+    """Latent posteriors x_n | data ~ N(m_n, C_n) of all columns under one draw of the parameters."""
+
+    mean: Array  # [N, K]
+    covariance: Array  # [N, K, K]
+
+
+def inverse_and_log_det(matrices: Array) -> tuple[Array, Array]:
+    """Inverts symmetric matrices [K, K, N] with eigenvalues >= 1, batch axis last.
+
+    K Gauss-Jordan sweeps without pivoting. Sweep k maps A to A without its row and column k,
+    minus v v'/d, where d = A_kk and v is row k with v_k = -1; all K of them give -A^-1,
+    and the log determinant is the sum of log d.
+    """
+    k = matrices.shape[0]
+    others = 1.0 - jnp.eye(k, dtype=matrices.dtype)
+
+    def sweep(i: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        a, pivots = carry
+        row = lax.dynamic_index_in_dim(a, i, 0, keepdims=False)
+        pivot = lax.dynamic_index_in_dim(row, i, 0)
+        row = lax.dynamic_update_index_in_dim(row, -jnp.ones_like(pivot), i, 0)
+        keep = others[i, :, None, None] * others[i, None, :, None]
+        a = a * keep - row[:, None] * (row / pivot)[None]
+        return a, lax.dynamic_update_index_in_dim(pivots, pivot, i, 0)
+
+    start = (matrices, jnp.ones_like(matrices[0]))
+    swept, pivots = lax.fori_loop(0, k, sweep, start, unroll=2)
+    return -swept, jnp.log(pivots).sum(0)
+
+
+def _solve(
+    loadings: Array, intercepts: Array, variance: Array, observations: Observations
+) -> tuple[Array, Array, Array]:
+    """Posterior covariances [K, K, N], their log det A_n [N] and means [K, N], batch axis last."""
+    rows, k = loadings.shape
+    outer = (loadings[:, :, None] * loadings[:, None, :]).reshape(rows, k * k)
+    precision = (outer.T @ observations.count / variance).reshape(k, k, -1)
+    covariance, log_det = inverse_and_log_det(precision + jnp.eye(k)[:, :, None])
+    centred = observations.total - observations.count * intercepts[:, None]
+    field = loadings.T @ centred / variance
+    return covariance, log_det, (covariance * field).sum(1)
+
+
+@jax.custom_vjp
+def log_likelihood(
+    loadings: Array, intercepts: Array, variance: Array, observations: Observations
+) -> Array:
+    """log p(Y | W, b, s2) with the latent columns integrated out.
+
+    -1/2 sum_n [ |O_n| log(2 pi s2) + log det A_n + (|y_n - b|^2 - (y_n - b)'W m_n) / s2 ],
+    with its gradient in closed form. The observations are data: their gradient is zero.
+    """
+    return _log_likelihood_forward(loadings, intercepts, variance, observations)[0]
+
+
+def _log_likelihood_forward(
+    loadings: Array, intercepts: Array, variance: Array, observations: Observations
+) -> tuple[Array, tuple]:
+    count, total, square = observations
+    covariance, log_det, mean = _solve(loadings, intercepts, variance, observations)
+    b = intercepts[:, None]
+    explained = loadings @ mean
+    centred = total - count * b
+    squares = square - b * (total + centred)
+    quadratic = (squares - centred * explained).sum() / variance
+    constant = count.sum() * jnp.log(2 * jnp.pi * variance)
+    value = -0.5 * (constant + log_det.sum() + quadratic)
+
+    k, columns = mean.shape
+    residual = centred - count * explained  # [D, N], summed over the looks at each entry
+    spread = (count @ covariance.reshape(k * k, columns).T).reshape(-1, k, k)
+    d_loadings = (residual @ mean.T - jnp.einsum("dkl,dl->dk", spread, loadings)) / variance
+    d_intercepts = residual.sum(1) / variance
+    # tr Sigma^-1 = (|O| - sum_n (K - tr C_n)) / s2 and |Sigma^-1 y|^2 = |residuals|^2 / s2^2.
+    freedom = count.sum() - (k * columns - jnp.einsum("kkn->", covariance))
+    residual_squares = (squares - explained * (centred + residual)).sum()
+    d_variance = -0.5 * (freedom / variance - residual_squares / variance**2)
+    return value, (d_loadings, d_intercepts, d_variance, observations)
+
+
+def _log_likelihood_backward(saved: tuple, cotangent: Array) -> tuple:
+    d_loadings, d_intercepts, d_variance, observations = saved
+    no_gradient = jax.tree.map(jnp.zeros_like, observations)
+    return cotangent * d_loadings, cotangent * d_intercepts, cotangent * d_variance, no_gradient
+
+
+log_likelihood.defvjp(_log_likelihood_forward, _log_likelihood_backward)
+
+
+def latent_posterior(parameters: Parameters, observations: Observations) -> Columns:
+    """x_n | data, W, sigma ~ N(m_n, C_n) for every column."""
+    covariance, _, mean = _solve(
+        parameters.loadings, parameters.intercepts, parameters.sigma**2, observations
+    )
+    return Columns(mean.T, jnp.moveaxis(covariance, -1, 0))
+
+
+def sample_latents(
+    key: Array, parameters: Parameters, observations: Observations, columns: Columns
+) -> Array:
+    """Exact draws of x_n | data [N, K] without a factorisation (Doucet 2010).
+
+    A draw from the prior, with data simulated from it, is moved by the same linear map
+    that moves the mean: x = x0 + C_n W'(total - total0) / s2.
+    """
+    loadings, sigma = parameters.loadings, parameters.sigma
+    latent_key, noise_key = jax.random.split(key)
+    prior = jax.random.normal(latent_key, columns.mean.shape)
+    noise = jax.random.normal(noise_key, observations.count.shape)
+    fitted = parameters.intercepts[:, None] + loadings @ prior.T
+    count = observations.count
+    misfit = observations.total - count * fitted - jnp.sqrt(count) * sigma * noise
+    field = (loadings.T @ misfit / sigma**2).T
+    return prior + jnp.einsum("nkl,nl->nk", columns.covariance, field)
+
+
+def sample_matrix(
+    key: Array, parameters: Parameters, observations: Observations, *, entry_noise: bool
+) -> Array:
+    """An exact draw of the matrix [D, N] given the data and one draw of the parameters.
+
+    With `entry_noise` the noise is part of the entry, as where each is seen once: seen entries
+    keep their value, the others get a fresh noise draw. Without, the entries are b + W x_n.
+    """
+    latent_key, noise_key = jax.random.split(key)
+    columns = latent_posterior(parameters, observations)
+    latents = sample_latents(latent_key, parameters, observations, columns)
+    matrix = parameters.intercepts[:, None] + parameters.loadings @ latents.T
+    if not entry_noise:
+        return matrix
+    noise = parameters.sigma * jax.random.normal(noise_key, matrix.shape)
+    seen = observations.count > 0
+    value = observations.total / jnp.maximum(observations.count, 1)
+    return jnp.where(seen, value, matrix + noise)
+
+
+def entry_moments(parameters: Parameters, columns: Columns) -> tuple[Array, Array]:
+    """Mean and variance [D, N] of b_d + w_d' x_n under the latent posteriors, noise not included."""
+    loadings = parameters.loadings
+    mean = parameters.intercepts[:, None] + loadings @ columns.mean.T
+    variance = jnp.einsum("dk,nkl,dl->dn", loadings, columns.covariance, loadings)
+    return mean, variance
+
+
+class Column(NamedTuple):
+    """The latent posterior of one column and one sample of it."""
+
+    mean: Array  # [K]
+    covariance: Array  # [K, K]
+    sample: Array  # [K]
+
+
+def absorb(
+    key: Array, column: Column, loading: Array, centred: Array, variance: Array, weight: Array
+) -> Column:
+    """Conditions one column on one more value y - b_d of its row with loading w_d.
+
+    g = C w / (w'C w + s2); m += g (y - w'm); C -= g (C w)'; the sample moves by the same gain
+    towards y minus a fresh noise draw. Weight 0 leaves the column as it was.
+    """
+    reach = column.covariance @ loading
+    gain = weight * reach / (loading @ reach + variance)
+    noise = jnp.sqrt(variance) * jax.random.normal(key)
+    return Column(
+        column.mean + gain * (centred - loading @ column.mean),
+        column.covariance - jnp.outer(gain, reach),
+        column.sample + gain * (centred - noise - loading @ column.sample),
+    )

@@ -1,0 +1,160 @@
+"""Stochastic variational inference with a mean field q in unconstrained space (Alg. 1)."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array, lax
+from jax.flatten_util import ravel_pytree
+from jax.typing import ArrayLike
+
+from smc_jax.model import Model
+from smc_jax.types import Observations, Parameters
+
+
+class Variational(NamedTuple):
+    """q: independent normals on the unconstrained parameters, log-normals on the positive ones."""
+
+    mean: Parameters
+    log_scale: Parameters
+
+
+class Fit(NamedTuple):
+    """A variational posterior on its way to the optimum."""
+
+    q: Variational
+    optimiser: optax.OptState  # kept from refit to refit: see `svi`
+    elbo: Array  # []  mean over the last window of steps
+    steps: Array  # [] int: steps taken since the start
+
+
+def centred_at(unconstrained: Parameters, scale: float) -> Variational:
+    """q centred at a starting point, with one standard deviation for every coordinate."""
+    log_scale = jax.tree.map(lambda x: jnp.full_like(x, jnp.log(scale)), unconstrained)
+    return Variational(unconstrained, log_scale)
+
+
+def draw(key: Array, q: Variational) -> Parameters:
+    """One reparametrised draw of the unconstrained parameters, u = mu + z sigma_q."""
+    mean, unravel = ravel_pytree(q.mean)
+    scale = jnp.exp(ravel_pytree(q.log_scale)[0])
+    return unravel(mean + scale * jax.random.normal(key, mean.shape))
+
+
+def entropy(q: Variational) -> Array:
+    """H(q) in unconstrained space."""
+    constant = 0.5 * jnp.log(2 * jnp.pi * jnp.e)
+    return sum(x.sum() + x.size * constant for x in jax.tree.leaves(q.log_scale))
+
+
+def elbo(
+    key: Array, q: Variational, observations: Observations, *, model: Model, draws: int = 1
+) -> Array:
+    """E_q[log p(Y, theta)] + H(q) <= log p(Y), estimated with reparametrised draws."""
+    keys = jax.random.split(key, draws)
+    joint = jax.vmap(lambda k: model.log_joint(draw(k, q), observations))(keys)
+    return joint.mean() + entropy(q)
+
+
+def effective_rank(q: Variational, *, threshold: float = 0.05) -> Array:
+    """Number of loadings columns with E_q |w_k|^2 at least `threshold` of the largest."""
+    second_moment = jnp.exp(2 * q.mean.loadings + 2 * jnp.exp(2 * q.log_scale.loadings))
+    norms = second_moment.sum(0)
+    return (norms >= threshold * norms.max()).sum()
+
+
+def adam(learning_rate: float = 0.02, *, first_rate: float = 0.05) -> optax.GradientTransformation:
+    """Adam whose rate falls from `first_rate` to `learning_rate` over the first 500 steps."""
+    return optax.adam(optax.linear_schedule(first_rate, learning_rate, 500))
+
+
+def adadelta(learning_rate: float = 1.0) -> optax.GradientTransformation:
+    """AdaDelta, the paper's choice, with Knowles' step and epsilon."""
+    return optax.adadelta(learning_rate=learning_rate, rho=0.95, eps=1e-4)
+
+
+OPTIMISERS = {"adam": adam, "adadelta": adadelta}
+
+
+class Inference(NamedTuple):
+    """A fit is started once and run again whenever data have come in."""
+
+    init: Callable[[Parameters], Fit]  # unconstrained starting point
+    run: Callable[[Array, Fit, Observations, ArrayLike], Fit]  # (key, fit, data, steps)
+
+
+def svi(
+    *,
+    model: Model,
+    optimiser: optax.GradientTransformation,
+    draws: int = 1,
+    window: int = 50,
+    tolerance: float = 0.0,
+    start_scale: float = 0.1,
+) -> Inference:
+    """Stochastic gradient ascent on the ELBO.
+
+    The optimiser's state outlives a run. Log-normal draws have heavy-tailed gradients, and Adam
+    started afresh at each refit follows the many small ones upwards before it has met a large
+    one: the scales of q then grow from refit to refit until the ELBO is lost.
+
+    Args:
+      model: the prior.
+      optimiser: one of `OPTIMISERS`, or any other of optax.
+      draws: reparametrised draws a step.
+      window: steps between two looks at the mean ELBO; a run takes whole windows.
+      tolerance: a run has converged once the mean ELBO of a window improves on that of the one
+        before by less than `tolerance` times its absolute value; 0 takes all the steps.
+      start_scale: standard deviation of q at the start, in unconstrained space.
+    """
+
+    def init(unconstrained: Parameters) -> Fit:
+        q = centred_at(unconstrained, start_scale)
+        state = optimiser.init(ravel_pytree(q)[0])
+        return Fit(q, state, jnp.asarray(-jnp.inf, float), jnp.zeros((), int))
+
+    def run(key: Array, fit: Fit, observations: Observations, steps: ArrayLike) -> Fit:
+        # One flat vector: a step is then a few large operations, quick to compile and to run.
+        start, unravel = ravel_pytree(fit.q)
+        windows = -(-jnp.asarray(steps) // window)
+
+        def loss(flat: Array, key: Array) -> Array:
+            return -elbo(key, unravel(flat), observations, model=model, draws=draws)
+
+        def step(carry: tuple, key: Array) -> tuple[tuple, Array]:
+            flat, state = carry
+            value, gradient = jax.value_and_grad(loss)(flat, key)
+            updates, state = optimiser.update(gradient, state)
+            return (optax.apply_updates(flat, updates), state), -value
+
+        def one_window(state: tuple) -> tuple:
+            index, carry, last, _ = state
+            step_keys = jax.random.split(jax.random.fold_in(key, index), window)
+            carry, values = lax.scan(step, carry, step_keys)
+            return index + 1, carry, values.mean(), last
+
+        def unfinished(state: tuple) -> Array:
+            index, _, last, before = state
+            converged = (index >= 2) & (last - before < tolerance * jnp.abs(last))
+            return (index < windows) & ~(converged & (tolerance > 0))
+
+        before_any = jnp.full_like(fit.elbo, -jnp.inf)
+        state = (jnp.zeros((), int), (start, fit.optimiser), fit.elbo, before_any)
+        index, (flat, optimiser_state), last, _ = lax.while_loop(unfinished, one_window, state)
+        return Fit(unravel(flat), optimiser_state, last, fit.steps + index * window)
+
+    return Inference(init, run)
+
+
+def trace(
+    key: Array, fit: Fit, observations: Observations, *, inference: Inference, steps: int, runs: int
+) -> tuple[Fit, Array]:
+    """`runs` runs of `steps` steps each, and the ELBO [runs] after each."""
+
+    def one(fit: Fit, key: Array) -> tuple[Fit, Array]:
+        fit = inference.run(key, fit, observations, steps)
+        return fit, fit.elbo
+
+    return lax.scan(one, fit, jax.random.split(key, runs))

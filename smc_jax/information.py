@@ -1,0 +1,133 @@
+"""The information ratio: expected regret squared over the information about the best action.
+
+A finite set of S equally likely parameter draws stands for the posterior (Alg. 3). Under draw s,
+action a has an outcome distribution q_{s,a}, and `best[s]` is the action of highest mean.
+"""
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+from jax.scipy.special import ndtr, ndtri, xlogy
+from jax.typing import ArrayLike
+
+
+def best_groups(best: Array) -> Array:
+    """Numbers the draws [S] by the first draw with the same best action."""
+    return jnp.argmax(best[:, None] == best[None, :], axis=1)
+
+
+def mutual_information(outcomes: Array, groups: Array) -> Array:
+    """I(A*; y_a) of one action from its outcome probabilities [S, B] under each draw.
+
+    sum over a*, y of p(a*, y) log [ p(a*, y) / (p(a*) p(y)) ] with
+    p(a*, y) = sum over the draws whose best action is a* of q_s(y) / S.
+    """
+    draws = outcomes.shape[0]
+    joint = jnp.zeros_like(outcomes).at[groups].add(outcomes / draws)
+    best = joint.sum(1, keepdims=True)
+    marginal = joint.sum(0, keepdims=True)
+    return (xlogy(joint, joint) - xlogy(joint, best) - xlogy(joint, marginal)).sum()
+
+
+def normal_bins(mean: Array, scale: Array, bins: int) -> Array:
+    """Outcome probabilities [S, B] of normals [S] in bins of equal probability.
+
+    The edges are quantiles of the normal with the mixture's mean and variance, so that every
+    action is resolved alike, whatever its scale.
+    """
+    centre = mean.mean()
+    width = jnp.sqrt(mean.var() + (scale**2).mean())
+    edges = centre + width * ndtri(jnp.arange(1, bins) / bins)
+    below = ndtr((edges - mean[:, None]) / scale[:, None])
+    zero, one = jnp.zeros_like(below[:, :1]), jnp.ones_like(below[:, :1])
+    return jnp.diff(below, axis=1, prepend=zero, append=one)
+
+
+def histogram_gain(
+    means: Array, scales: Array, best: Array, *, bins: int = 32, chunk: int = 1024
+) -> Array:
+    """I(A*; y_a) [A] for normal outcomes with means and scales [S, A]; `chunk` actions at a time."""
+    groups = best_groups(best)
+
+    def gain(moments: tuple[Array, Array]) -> Array:
+        mean, scale = moments
+        return mutual_information(normal_bins(mean, scale, bins), groups)
+
+    return lax.map(gain, (means.T, scales.T), batch_size=chunk)
+
+
+def gaussian_gain(total_variance: ArrayLike, conditional_variance: ArrayLike) -> Array:
+    """1/2 log(total predictive variance / variance left once theta is known)."""
+    ratio = jnp.asarray(total_variance) / conditional_variance
+    return 0.5 * jnp.log(jnp.maximum(ratio, 1.0))
+
+
+def variance_gain(means: Array, best: Array) -> Array:
+    """Var(E[y_a | A*]) [A] from the mean outcomes [S, A]."""
+    groups = best_groups(best)
+    same = (groups[:, None] == groups[None, :]).astype(means.dtype)
+    given_best = same @ means / same.sum(1, keepdims=True)
+    return given_best.var(0)
+
+
+def information_ratio(regret: Array, gain: Array) -> Array:
+    """Delta^2 / g, zero where nothing is lost and infinite where nothing is learned at a loss."""
+    smallest = jnp.finfo(gain.dtype).tiny
+    ratio = regret**2 / jnp.maximum(gain, smallest)
+    return jnp.where(regret <= 0.0, 0.0, jnp.where(gain > smallest, ratio, jnp.inf))
+
+
+def deterministic_choice(regret: Array, gain: Array, available: Array) -> Array:
+    """The available action [] with the smallest information ratio (the paper's rule).
+
+    Where no action at a loss teaches anything, the one of smallest regret.
+    """
+    ratio = jnp.where(available, information_ratio(regret, gain), jnp.inf)
+    fallback = jnp.argmin(jnp.where(available, regret, jnp.inf))
+    return jnp.where(jnp.isfinite(ratio.min()), jnp.argmin(ratio), fallback)
+
+
+def two_action_mixture(
+    regret: Array, gain: Array, available: Array, *, iterations: int = 40
+) -> tuple[Array, Array, Array]:
+    """The minimiser of Delta(p)^2 / g(p) over all distributions p, which mixes two actions.
+
+    By duality the minimum is max over t >= 0 of min over a of 2 t Delta_a - t^2 g_a, concave in t.
+    Bisection on the sign of its slope brackets the maximum; the minimising actions at the two
+    ends span the optimum, whose mixing weight has a closed form.
+
+    Returns:
+      Actions i and j and the probability of j.
+    """
+    regret = jnp.where(available, jnp.maximum(regret, 0.0), jnp.inf)
+
+    def minimiser(t: Array) -> Array:
+        return jnp.argmin(jnp.where(available, 2.0 * regret - t * gain, jnp.inf))
+
+    def bisect(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+        low, high = ends
+        middle = jnp.sqrt(low * high)
+        action = minimiser(middle)
+        rising = regret[action] > middle * gain[action]
+        return jnp.where(rising, middle, low), jnp.where(rising, high, middle)
+
+    tiny, huge = jnp.full((), 1e-12), jnp.full((), 1e12)
+    low, high = lax.fori_loop(0, iterations, bisect, (tiny, huge))
+    i, j = minimiser(low), minimiser(high)
+    # d/dq of ((1-q) Di + q Dj)^2 / ((1-q) gi + q gj) vanishes at D = 0 or 2 D' g = D g'.
+    slope_regret, slope_gain = regret[j] - regret[i], gain[j] - gain[i]
+    product = slope_regret * slope_gain
+    stationary = (slope_gain * regret[i] - 2.0 * slope_regret * gain[i]) / product
+    q = jnp.where(product == 0.0, 0.0, jnp.clip(stationary, 0.0, 1.0))
+    candidates = jnp.stack([jnp.zeros_like(q), q, jnp.ones_like(q)])
+    mixed_regret = regret[i] + candidates * slope_regret
+    mixed_gain = gain[i] + candidates * slope_gain
+    return i, j, candidates[jnp.argmin(information_ratio(mixed_regret, mixed_gain))]
+
+
+def two_action_choice(key: Array, regret: Array, gain: Array, available: Array) -> Array:
+    """An action [] drawn from the IDS distribution, which mixes at most two."""
+    i, j, q = two_action_mixture(regret, gain, available)
+    mixed = jnp.where(jax.random.bernoulli(key, q), j, i)
+    nothing_to_learn = ~(jnp.where(available, gain, 0.0).max() > jnp.finfo(gain.dtype).tiny)
+    return jnp.where(nothing_to_learn, jnp.argmin(jnp.where(available, regret, jnp.inf)), mixed)

@@ -1,0 +1,99 @@
+"""The bandit loop: one nested scan, refits outside and picks inside, a pure function of a key."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from smc_jax import environment
+from smc_jax.beliefs import Diagnostics
+from smc_jax.environment import Problem, Step, World
+from smc_jax.policies.base import Policy
+
+
+class Carry(NamedTuple):
+    """All that the loop needs to go on."""
+
+    key: Array  # the policy's own randomness
+    noise_key: Array  # shared by the policies of one seed
+    problem: Problem
+    world: World
+    policy: Any
+
+
+class Loop(NamedTuple):
+    """An experiment in two pure functions, so that it can be run in segments."""
+
+    start: Callable[[Array], tuple[Carry, Array]]  # key -> carry, best rewards [horizon]
+    advance: Callable[[Carry, int], tuple[Carry, Diagnostics, Step]]  # `refits` more batches
+    batches: int
+    batch: int
+
+
+def make_loop(
+    make_problem: Callable[[Array], Problem],
+    policy: Policy,
+    *,
+    horizon: int,
+    refits: int = 40,
+    initial: int,
+    beta: float = 0.0,
+    once: bool = True,
+) -> Loop:
+    """Composes data, policy and environment.
+
+    Args:
+      make_problem: draws the matrix from a key.
+      policy: who chooses.
+      horizon: H, the number of picks; the last batch may run over, and is cut by the caller.
+      refits: the number of batches H is divided into.
+      initial: the size of the initial design, which is not counted in H.
+      beta: discount of a repeated choice.
+      once: forbids repeats.
+    """
+    batch = -(-horizon // refits)
+
+    def look_around(carry: Carry) -> Any:
+        return environment.view(carry.problem, carry.world, beta=beta, once=once)
+
+    def start(key: Array) -> tuple[Carry, Array]:
+        problem_key, design_key, noise_key, policy_key, init_key = jax.random.split(key, 5)
+        problem = make_problem(problem_key)
+        world = environment.initial_design(design_key, noise_key, problem, size=initial, beta=beta)
+        best = environment.best_rewards(problem, world, horizon=horizon, beta=beta, once=once)
+        now = environment.view(problem, world, beta=beta, once=once)
+        state = policy.init(init_key, now, problem.truth)
+        return Carry(policy_key, noise_key, problem, world, state), best
+
+    def pick(carry: Carry, key: Array) -> tuple[Carry, Step]:
+        choose_key, absorb_key = jax.random.split(key)
+        now = look_around(carry)
+        choice = policy.choose(choose_key, carry.policy, now)
+        valid = now.available.ravel()[choice]
+        world, outcome, reward, expected = environment.look(
+            carry.noise_key, carry.problem, carry.world, choice, beta=beta
+        )
+        carry = carry._replace(world=world)
+        state = policy.absorb(absorb_key, carry.policy, look_around(carry), outcome)
+        step = Step(outcome.row, outcome.column, reward, expected, valid)
+        return carry._replace(policy=state), step
+
+    def one_batch(carry: Carry, _: None) -> tuple[Carry, tuple[Diagnostics, Step]]:
+        key, refit_key, pick_key = jax.random.split(carry.key, 3)
+        state = policy.refit(refit_key, carry.policy, look_around(carry))
+        carry = carry._replace(key=key, policy=state)
+        carry, steps = lax.scan(pick, carry, jax.random.split(pick_key, batch))
+        return carry, (policy.diagnose(state), steps)
+
+    def advance(carry: Carry, refits: int) -> tuple[Carry, Diagnostics, Step]:
+        carry, (diagnostics, steps) = lax.scan(one_batch, carry, length=refits)
+        return carry, diagnostics, jax.tree.map(lambda x: x.reshape(-1), steps)
+
+    return Loop(start, advance, -(-horizon // batch), batch)
+
+
+def regret(best: Array, expected: Array) -> Array:
+    """Cumulative pseudo-regret [horizon]; noise is never counted."""
+    return jnp.cumsum(best - expected[: best.shape[0]])

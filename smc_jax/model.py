@@ -1,0 +1,126 @@
+"""The gamma process factor model: priors, joint density, and the map to unconstrained space."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpyro.distributions as dist
+from jax import Array
+
+from smc_jax.gaussian import log_likelihood
+from smc_jax.types import Observations, Parameters
+
+# exp stays a normal float32 on this range, and so do the densities and their gradients.
+LOG_RANGE = 80.0
+
+
+class Model(NamedTuple):
+    """A prior on the parameters, as pure functions.
+
+    An unconstrained value is a `Parameters` whose held fields are None.
+    """
+
+    rank: int  # K
+    intercepts: bool  # whether rows have intercepts
+    log_prior: Callable[[Parameters], Array]
+    sample_prior: Callable[[Array, int], Parameters]  # (key, rows)
+    constrain: Callable[[Parameters], Parameters]
+    unconstrain: Callable[[Parameters], Parameters]
+    log_volume: Callable[[Parameters], Array]  # log |d constrained / d unconstrained|
+
+    def log_joint(self, unconstrained: Parameters, observations: Observations) -> Array:
+        """log p(Y, theta(u)) + log |d theta / d u|, the latent columns integrated out."""
+        parameters = self.constrain(unconstrained)
+        return (
+            log_likelihood(
+                parameters.loadings, parameters.intercepts, parameters.sigma**2, observations
+            )
+            + self.log_prior(parameters)
+            + self.log_volume(unconstrained)
+        )
+
+
+def sigma_prior(shape: float, rate: float) -> dist.Distribution:
+    """sigma where 1/sigma^2 ~ G(shape, rate)."""
+    power = dist.transforms.PowerTransform(-0.5)
+    return dist.TransformedDistribution(dist.Gamma(shape, rate), power)
+
+
+def _log_gamma_draw(key: Array, shape: Array, rate: Array) -> Array:
+    """log x, x ~ G(shape, rate), which does not underflow where the shape is small."""
+    return jax.random.loggamma(key, shape) - jnp.log(rate)
+
+
+def _exp(log_value: Array) -> Array:
+    return jnp.exp(jnp.clip(log_value, -LOG_RANGE, LOG_RANGE))
+
+
+def gamma_process(
+    *,
+    rank: int,
+    intercepts: bool = False,
+    intercept_scale: float = 1.0,
+    noise_shape: float = 1.0,
+    noise_rate: float = 1.0,
+    fixed_noise: float | None = None,
+) -> Model:
+    """W_dk ~ G(gamma r_k, gamma), r_k ~ G(gamma0/K, c0), gamma, gamma0, c0 ~ G(1, 1).
+
+    Args:
+      rank: K, the number of loadings columns kept.
+      intercepts: whether rows have intercepts b_d ~ N(0, intercept_scale^2).
+      intercept_scale: their prior standard deviation.
+      noise_shape: 1/sigma^2 ~ G(noise_shape, noise_rate).
+      noise_rate: see noise_shape.
+      fixed_noise: a known sigma^2; sigma is then held and has no prior.
+    """
+    hyper = dist.Gamma(1.0, 1.0)
+    noise = sigma_prior(noise_shape, noise_rate)
+    intercept = dist.Normal(0.0, intercept_scale)
+
+    def log_prior(parameters: Parameters) -> Array:
+        w, r, gamma, gamma0, c0, sigma, b = parameters
+        density = (
+            dist.Gamma(gamma * r, gamma).log_prob(w).sum()
+            + dist.Gamma(gamma0 / rank, c0).log_prob(r).sum()
+            + hyper.log_prob(gamma)
+            + hyper.log_prob(gamma0)
+            + hyper.log_prob(c0)
+        )
+        if fixed_noise is None:
+            density += noise.log_prob(sigma)
+        if intercepts:
+            density += intercept.log_prob(b).sum()
+        return density
+
+    def sample_prior(key: Array, rows: int) -> Parameters:
+        w_key, r_key, hyper_key, sigma_key, b_key = jax.random.split(key, 5)
+        gamma, gamma0, c0 = hyper.sample(hyper_key, (3,))
+        shape = jnp.full((rank,), gamma0 / rank)
+        r = _exp(_log_gamma_draw(r_key, shape, c0))
+        w = _exp(_log_gamma_draw(w_key, jnp.broadcast_to(gamma * r, (rows, rank)), gamma))
+        sigma = noise.sample(sigma_key) if fixed_noise is None else jnp.sqrt(fixed_noise)
+        b = intercept.sample(b_key, (rows,)) if intercepts else jnp.zeros(rows)
+        return Parameters(w, r, gamma, gamma0, c0, jnp.asarray(sigma), b)
+
+    def constrain(u: Parameters) -> Parameters:
+        return Parameters(
+            *(_exp(value) for value in u[:5]),
+            sigma=_exp(u.sigma) if fixed_noise is None else jnp.sqrt(fixed_noise),
+            intercepts=u.intercepts if intercepts else jnp.zeros(u.loadings.shape[0]),
+        )
+
+    def unconstrain(parameters: Parameters) -> Parameters:
+        logs = (jnp.log(jnp.maximum(value, jnp.exp(-LOG_RANGE))) for value in parameters[:5])
+        return Parameters(
+            *logs,
+            sigma=jnp.log(parameters.sigma) if fixed_noise is None else None,
+            intercepts=parameters.intercepts if intercepts else None,
+        )
+
+    def log_volume(u: Parameters) -> Array:
+        logs = u._replace(intercepts=None)
+        return sum(value.sum() for value in jax.tree.leaves(logs))
+
+    return Model(rank, intercepts, log_prior, sample_prior, constrain, unconstrain, log_volume)

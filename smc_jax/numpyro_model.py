@@ -1,0 +1,53 @@
+"""The same model as a plain numpyro program with explicit latent columns, for NUTS and friends."""
+
+import jax.numpy as jnp
+import numpyro
+import numpyro.distributions as dist
+from jax import Array
+
+from smc_jax.model import sigma_prior
+from smc_jax.types import Observations
+
+
+def numpyro_model(
+    observations: Observations,
+    *,
+    rank: int,
+    intercepts: bool = False,
+    intercept_scale: float = 1.0,
+    noise_shape: float = 1.0,
+    noise_rate: float = 1.0,
+    fixed_noise: float | None = None,
+) -> Array:
+    """y_dn ~ N(b_d + w_d' x_n, sigma^2) on the seen entries, x_n ~ N(0, I); see `gamma_process`.
+
+    Args:
+      observations: what has been seen, each entry at most once.
+      rank: K; this and the other settings mean what they mean in `gamma_process`.
+
+    Returns:
+      The noise-free matrix [D, N].
+    """
+    rows, columns = observations.count.shape
+    hyper = dist.Gamma(1.0, 1.0)
+    gamma = numpyro.sample("gamma", hyper)
+    gamma0 = numpyro.sample("gamma0", hyper)
+    c0 = numpyro.sample("c0", hyper)
+    strength = dist.Gamma(gamma0 / rank, c0).expand([rank])
+    r = numpyro.sample("strengths", strength.to_event(1))
+    loading = dist.Gamma(gamma * r, gamma).expand([rows, rank])
+    w = numpyro.sample("loadings", loading.to_event(2))
+    if fixed_noise is None:
+        sigma = numpyro.sample("sigma", sigma_prior(noise_shape, noise_rate))
+    else:
+        sigma = jnp.sqrt(fixed_noise)
+    b = jnp.zeros(rows)
+    if intercepts:
+        b = numpyro.sample(
+            "intercepts", dist.Normal(0.0, intercept_scale).expand([rows]).to_event(1)
+        )
+    x = numpyro.sample("latents", dist.Normal(0.0, 1.0).expand([columns, rank]).to_event(2))
+    matrix = b[:, None] + w @ x.T
+    seen = dist.Normal(matrix, sigma).mask(observations.count > 0).to_event(2)
+    numpyro.sample("values", seen, obs=observations.total)
+    return matrix

@@ -1,0 +1,20 @@
+"""The policies by name. To add one: a file with its factory, and a line here."""
+
+from collections.abc import Callable
+
+from smc_jax.policies.base import Policy, Setting
+from smc_jax.policies.greedy import greedy
+from smc_jax.policies.ids import ids
+from smc_jax.policies.oracle import oracle
+from smc_jax.policies.random import random
+from smc_jax.policies.thompson import thompson
+
+POLICIES: dict[str, Callable[..., Policy]] = {
+    "ids": ids,
+    "thompson": thompson,
+    "oracle": oracle,
+    "greedy": greedy,
+    "random": random,
+}
+
+__all__ = ["POLICIES", "Policy", "Setting"]

@@ -1,0 +1,42 @@
+"""The interface of all policies: four pure functions over a state of the policy's own."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from smc_jax.beliefs import Belief, Diagnostics
+from smc_jax.types import Outcome, Parameters, View
+
+
+class Policy(NamedTuple):
+    """Chooses entries one by one.
+
+    Between two refits the view changes only in the entry that was absorbed last.
+    """
+
+    init: Callable[[Array, View, Parameters | None], Any]  # (key, view, truth) -> state
+    refit: Callable[[Array, Any, View], Any]  # (key, state, view) -> state
+    choose: Callable[[Array, Any, View], Array]  # (key, state, view) -> flat index into [D, N]
+    absorb: Callable[[Array, Any, View, Outcome], Any]  # (key, state, view after, outcome)
+    diagnose: Callable[[Any], Diagnostics]
+
+
+class Setting(NamedTuple):
+    """What all policies of one experiment share."""
+
+    belief: Belief  # the model fitted to what has been seen
+    entry_noise: bool  # the noise is part of the entry (each is seen once), not of the look
+
+
+def best_available(reward: Array, available: Array) -> Array:
+    """Flat index of the largest reward [D, N] among the available entries."""
+    return jnp.argmax(jnp.where(available, reward, -jnp.inf))
+
+
+def blank(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Zeros in the shape of what the function returns."""
+    shapes = jax.eval_shape(function, *arguments)
+    return jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)

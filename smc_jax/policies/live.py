@@ -1,0 +1,89 @@
+"""What ids and greedy share: an ensemble that is conditioned on every pick, and its summary."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+from jax import Array
+
+from smc_jax import beliefs, ensemble
+from smc_jax.beliefs import Belief
+from smc_jax.ensemble import Ensemble, Prediction
+from smc_jax.policies.base import Policy, blank
+from smc_jax.types import Outcome, Parameters, View
+
+
+class Column(NamedTuple):
+    """All there is to know of one column."""
+
+    sigma: Array  # [S]
+    prediction: Prediction  # [S, D] each
+    available: Array  # [D]
+    discount: Array  # [D]
+
+
+class LiveState(NamedTuple):
+    """State of a live policy."""
+
+    belief: Any
+    ensemble: Ensemble
+    summary: Any  # what `summarise` returns, columns on the last axis
+    frozen: Any  # what `freeze` returned at the last refit
+
+
+def live(
+    belief: Belief,
+    *,
+    draws: int,
+    summarise: Callable[[Column], Any],
+    choose: Callable[[Array, LiveState, View], Array],
+    freeze: Callable[[LiveState, View], Any] = lambda state, view: (),
+    conditioned: bool = True,
+) -> Policy:
+    """A policy that draws S parameter sets at each refit and chooses from a summary of them.
+
+    Args:
+      belief: where the draws come from.
+      draws: S.
+      summarise: the summary of one column; after a pick only that column's is made anew.
+      choose: (key, state, view) -> flat index.
+      freeze: anything to be computed once a refit.
+      conditioned: whether picks are absorbed, or the summary stays as it is until the refit.
+    """
+
+    def gather(key: Array, belief_state: Any, view: View) -> LiveState:
+        draw_key, sample_key = jax.random.split(key)
+        parameters = beliefs.draws(draw_key, belief, belief_state, draws)
+        members = ensemble.start(sample_key, parameters, view.observations)
+        columns = Column(parameters.sigma, ensemble.predict(members), view.available, view.discount)
+        axes = Column(None, 2, 1, 1)  # type: ignore[arg-type]
+        summary = jax.vmap(summarise, in_axes=(axes,), out_axes=-1)(columns)
+        state = LiveState(belief_state, members, summary, ())
+        return state._replace(frozen=freeze(state, view))
+
+    def init(key: Array, view: View, truth: Parameters | None) -> LiveState:
+        belief_state = belief.init(key, view.observations, truth)
+        # A refit precedes every choice, so that the rest of the state needs only its shapes.
+        return blank(gather, key, belief_state, view)._replace(belief=belief_state)
+
+    def refit(key: Array, state: LiveState, view: View) -> LiveState:
+        fit_key, gather_key = jax.random.split(key)
+        return gather(gather_key, belief.refit(fit_key, state.belief, view.observations), view)
+
+    def absorb(key: Array, state: LiveState, view: View, outcome: Outcome) -> LiveState:
+        if not conditioned:
+            return state
+        n = outcome.column
+        members = ensemble.condition(key, state.ensemble, outcome)
+        column = Column(
+            members.parameters.sigma,
+            ensemble.predict_column(members, n),
+            view.available[:, n],
+            view.discount[:, n],
+        )
+        summary = jax.tree.map(
+            lambda whole, new: whole.at[..., n].set(new), state.summary, summarise(column)
+        )
+        return state._replace(ensemble=members, summary=summary)
+
+    return Policy(init, refit, choose, absorb, lambda state: belief.diagnose(state.belief))

@@ -1,0 +1,13 @@
+"""The oracle: knows the true covariance, and only has to find the best entries."""
+
+from smc_jax import beliefs
+from smc_jax.policies.base import Policy, Setting
+from smc_jax.policies.ids import information_directed
+from smc_jax.policies.thompson import sampling
+
+
+def oracle(setting: Setting, *, picks: str = "thompson", **settings) -> Policy:
+    """Picks by Thompson draws (the paper) or by IDS, with the true parameters in place of q."""
+    if picks == "thompson":
+        return sampling(beliefs.known(), entry_noise=setting.entry_noise)
+    return information_directed(beliefs.known(), **settings)

@@ -1,0 +1,120 @@
+"""Starting points of the inference: spectral, random, and the maximum a posteriori."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array, lax
+
+from smc_jax.model import Model
+from smc_jax.types import Observations, Parameters
+
+Start = Callable[[Array, Observations], Parameters]  # (key, observations) -> unconstrained
+
+
+def leading_component(observations: Observations, intercepts: Array) -> Array:
+    """The non-negative w [D] whose outer product best fits the second moment between rows.
+
+    Projected power iteration u = max(S u, 0) / |.| and w = sqrt(u'S u) u on the pairwise-complete
+    moment S, shrunk where few columns share a pair. Its diagonal is left out: with little data it
+    is all there is, and each row would become a component of its own.
+    """
+    rows = observations.count.shape[0]
+    seen = (observations.count > 0).astype(observations.total.dtype)
+    average = observations.total / jnp.maximum(observations.count, 1.0)
+    centred = seen * (average - intercepts[:, None])
+    moment = centred @ centred.T / (seen @ seen.T + 5.0) * (1.0 - jnp.eye(rows))
+
+    def iterate(_: int, u: Array) -> Array:
+        u = jnp.maximum(moment @ u, 0.0)
+        return u / jnp.maximum(jnp.linalg.norm(u), 1e-12)
+
+    u = lax.fori_loop(0, 30, iterate, jnp.full(rows, rows**-0.5))
+    return jnp.sqrt(jnp.maximum(u @ moment @ u, 0.0)) * u
+
+
+def _row_means(observations: Observations) -> Array:
+    """Row means [D], shrunk towards zero as one more look at 0 would."""
+    return observations.total.sum(1) / (observations.count.sum(1) + 1.0)
+
+
+def _root_mean_square(observations: Observations, intercepts: Array) -> Array:
+    """The scale of the data; 1 where there are none."""
+    b = intercepts[:, None]
+    squares = observations.square - 2 * b * observations.total + observations.count * b**2
+    number = observations.count.sum()
+    return jnp.where(number > 0, jnp.sqrt(squares.sum() / jnp.maximum(number, 1.0)), 1.0)
+
+
+def _start(model: Model, loadings: Callable[[Array, Observations, Array, Array], Array]) -> Start:
+    """A start from loadings (key, observations, intercepts, scale) -> [D, K].
+
+    Hyperparameters begin where fits end (gamma and gamma0 near 10, c0 near 1). From their prior
+    means the small gamma makes wide, heavy-tailed loadings, which SVI does not recover from.
+    """
+
+    def start(key: Array, observations: Observations) -> Parameters:
+        b = _row_means(observations) if model.intercepts else jnp.zeros(observations.count.shape[0])
+        scale = _root_mean_square(observations, b)
+        w = loadings(key, observations, b, scale)
+        gamma, gamma0, c0 = jnp.asarray([10.0, 10.0, 1.0], w.dtype)
+        return model.unconstrain(Parameters(w, w.mean(0), gamma, gamma0, c0, 0.5 * scale, b))
+
+    return start
+
+
+def spectral(model: Model) -> Start:
+    """The leading component in the first column, on columns that decay geometrically.
+
+    A start whose columns are nearly alike stays so; decaying ones let the fit find the rank.
+    """
+
+    def loadings(key: Array, observations: Observations, b: Array, scale: Array) -> Array:
+        rows, columns = observations.count.shape[0], jnp.arange(model.rank)
+        jitter = jnp.exp(0.1 * jax.random.normal(key, (rows, model.rank)))
+        w = 0.3 * scale * 0.8**columns * jitter
+        return w.at[:, 0].add(leading_component(observations, b))
+
+    return _start(model, loadings)
+
+
+def random(model: Model) -> Start:
+    """Log-normal loadings of one size in every column, which together have the data's scale."""
+
+    def loadings(key: Array, observations: Observations, b: Array, scale: Array) -> Array:
+        noise = jax.random.normal(key, (observations.count.shape[0], model.rank))
+        return scale / jnp.sqrt(model.rank) * jnp.exp(0.5 * noise - 0.25)
+
+    return _start(model, loadings)
+
+
+def maximum_a_posteriori(model: Model, *, steps: int = 300) -> Start:
+    """Maximises log p(Y, W, sigma, b | r, gamma, gamma0, c0) from the spectral start.
+
+    The hyperparameters are held there: freed, they make the joint maximum run away.
+    """
+    origin = spectral(model)
+    adam = optax.adam(optax.cosine_decay_schedule(0.05, steps))
+
+    def start(key: Array, observations: Observations) -> Parameters:
+        held = origin(key, observations)
+
+        def loss(free: tuple) -> Array:
+            loadings, sigma, intercepts = free
+            u = held._replace(loadings=loadings, sigma=sigma, intercepts=intercepts)
+            return -model.log_joint(u, observations)
+
+        def step(carry: tuple, _: None) -> tuple[tuple, None]:
+            free, state = carry
+            updates, state = adam.update(jax.grad(loss)(free), state)
+            return (optax.apply_updates(free, updates), state), None
+
+        free = (held.loadings, held.sigma, held.intercepts)
+        (free, _), _ = lax.scan(step, (free, adam.init(free)), length=steps)
+        return held._replace(loadings=free[0], sigma=free[1], intercepts=free[2])
+
+    return start
+
+
+STARTS = {"spectral": spectral, "random": random, "map": maximum_a_posteriori}

@@ -1,0 +1,149 @@
+"""Many seeds of one experiment side by side, in segments that can be stopped and resumed."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.sharding import Mesh, PartitionSpec
+
+from smc_jax.beliefs import Diagnostics
+from smc_jax.environment import Step
+from smc_jax.loop import Carry, Loop
+
+
+class Progress(NamedTuple):
+    """A sweep after some of its batches: all that is needed to go on, and all that is known."""
+
+    carry: Carry  # leading axis: seeds, padded to a multiple of the devices
+    best: np.ndarray  # [seeds, horizon]  rewards of the best sequence
+    diagnostics: Diagnostics  # [seeds, batches so far]
+    steps: Step  # [seeds, picks so far]
+
+    @property
+    def batches(self) -> int:
+        """Batches finished."""
+        return self.diagnostics.elbo.shape[1]
+
+
+class Curves(NamedTuple):
+    """What a finished sweep leaves, as NumPy arrays with the seeds on the first axis."""
+
+    regret: np.ndarray  # [seeds, horizon] cumulative, noise never counted
+    reward: np.ndarray  # [seeds, horizon] as received
+    rows: np.ndarray  # [seeds, horizon]
+    cols: np.ndarray  # [seeds, horizon]
+    elbo: np.ndarray  # [seeds, batches]
+    effective_rank: np.ndarray  # [seeds, batches]
+
+
+class Sweep(NamedTuple):
+    """Compiled once a number of seeds; every segment runs the same program."""
+
+    start: Callable[[Sequence[int]], Progress]
+    go_on: Callable[[Progress], Iterator[Progress]]
+
+
+def make_sweep(
+    loop: Loop,
+    *,
+    segment: int = 1,
+    lanes: int = 1,
+    devices: Sequence[jax.Device] | None = None,
+) -> Sweep:
+    """Runs the loop for many seeds, sharded over devices.
+
+    Each device takes its seeds `lanes` at a time in a vmap, one group after another. The width
+    of the vmap, not the number of seeds, decides how sums are rounded, and a rounding can tip a
+    choice: at one width a seed gives the same curve alone or in any sweep.
+
+    Args:
+      loop: the experiment.
+      segment: batches between two reports.
+      lanes: seeds side by side on one device: 1 suits CPU cores, more an accelerator.
+      devices: all by default.
+    """
+    devices = jax.devices() if devices is None else devices
+    mesh = Mesh(np.asarray(devices), ("seeds",))
+    multiple = len(devices) * lanes
+
+    def over_seeds(function: Callable[..., Any]) -> Callable[..., Any]:
+        def on_one_device(arguments: Any) -> Any:
+            grouped = jax.tree.map(lambda x: x.reshape(-1, lanes, *x.shape[1:]), arguments)
+            results = lax.map(jax.vmap(function), grouped)
+            return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), results)
+
+        spec = PartitionSpec("seeds")
+        sharded = jax.shard_map(
+            on_one_device, mesh=mesh, in_specs=(spec,), out_specs=spec, check_vma=False
+        )
+        return jax.jit(sharded)
+
+    begin = over_seeds(loop.start)
+    advance = {
+        size: over_seeds(lambda carry, size=size: loop.advance(carry, size))
+        for size in (segment, 1)
+    }
+
+    def start(seeds: Sequence[int]) -> Progress:
+        padding = -len(seeds) % multiple
+        keys = jnp.stack([jax.random.key(seed) for seed in [*seeds, *[seeds[-1]] * padding]])
+        carry, best = begin(keys)
+        none = np.zeros((len(seeds), 0))
+        best = np.asarray(best)[: len(seeds)]
+        return Progress(carry, best, Diagnostics(none, none, none > 0), Step(*5 * [none]))
+
+    def go_on(progress: Progress) -> Iterator[Progress]:
+        while progress.batches < loop.batches:
+            size = segment if loop.batches - progress.batches >= segment else 1
+            carry, diagnostics, steps = advance[size](progress.carry)
+            seeds = progress.best.shape[0]
+            diagnostics, steps = jax.tree.map(lambda x: np.asarray(x)[:seeds], (diagnostics, steps))
+            _check(diagnostics, steps, progress, loop)
+            progress = Progress(
+                carry,
+                progress.best,
+                jax.tree.map(_extend, progress.diagnostics, diagnostics),
+                jax.tree.map(_extend, progress.steps, steps),
+            )
+            yield progress
+
+    return Sweep(start, go_on)
+
+
+def curves(progress: Progress) -> Curves:
+    """The finished sweep's results; picks that the last batch made beyond the horizon are cut."""
+    best = np.asarray(progress.best, np.float64)
+    horizon = best.shape[1]
+    steps = jax.tree.map(lambda x: np.asarray(x)[:, :horizon], progress.steps)
+    regret = np.cumsum(best - steps.expected.astype(np.float64), axis=1)
+    diagnostics = progress.diagnostics
+    return Curves(
+        regret.astype(best.dtype),
+        steps.reward,
+        steps.row.astype(np.int32),
+        steps.column.astype(np.int32),
+        diagnostics.elbo,
+        diagnostics.effective_rank,
+    )
+
+
+def _extend(done: np.ndarray, more: np.ndarray) -> np.ndarray:
+    return np.concatenate([done.astype(more.dtype), more], axis=1)
+
+
+def _check(diagnostics: Diagnostics, steps: Step, progress: Progress, loop: Loop) -> None:
+    """Raises if a posterior is not finite or a choice was not available, and says where."""
+    finite = np.asarray(diagnostics.finite)
+    if not finite.all():
+        seed, batch = np.argwhere(~finite)[0]
+        raise FloatingPointError(
+            f"the posterior of seed number {seed} is not finite at refit {progress.batches + batch}"
+        )
+    picked = progress.batches * loop.batch + np.arange(steps.valid.shape[1])
+    broken = ~np.asarray(steps.valid) & (picked < progress.best.shape[1])
+    if broken.any():
+        seed, pick = np.argwhere(broken)[0]
+        raise RuntimeError(f"pick {picked[pick]} of seed number {seed} was not an available entry")

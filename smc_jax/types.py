@@ -1,0 +1,67 @@
+"""The pytrees that flow between the modules. D rows, N columns, K the rank bound."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+
+class Parameters(NamedTuple):
+    """One draw of the model's parameters; all positive but the intercepts.
+
+    Also used for unconstrained values, where a field that is held fixed is None.
+    """
+
+    loadings: Array  # [D, K]  W
+    strengths: Array  # [K]  r
+    gamma: Array  # []
+    gamma0: Array  # []
+    c0: Array  # []
+    sigma: Array  # []  noise standard deviation
+    intercepts: Array  # [D]  b, zeros where the model has none
+
+
+class Observations(NamedTuple):
+    """Sufficient statistics of all that has been seen, entry by entry."""
+
+    count: Array  # [D, N]  times seen; the mask of DESIGN where entries are seen once
+    total: Array  # [D, N]  sum of the values seen
+    square: Array  # [D, N]  sum of their squares
+
+    @classmethod
+    def empty(cls, rows: int, columns: int) -> "Observations":
+        """Nothing seen yet."""
+        zeros = jnp.zeros((rows, columns))
+        return cls(zeros, zeros, zeros)
+
+    @classmethod
+    def from_matrix(cls, values: Array, mask: Array) -> "Observations":
+        """Each entry under the mask seen once; values elsewhere are ignored, NaN included."""
+        count = jnp.asarray(mask, jnp.result_type(float))
+        values = jnp.where(count > 0, values, 0.0)
+        return cls(count, values, values**2)
+
+    def add(self, row: Array, column: Array, value: Array, weight: Array) -> "Observations":
+        """One more look at an entry; weight 0 leaves everything as it was."""
+        return Observations(
+            self.count.at[row, column].add(weight),
+            self.total.at[row, column].add(weight * value),
+            self.square.at[row, column].add(weight * value**2),
+        )
+
+
+class View(NamedTuple):
+    """All that a policy may look at before it chooses."""
+
+    observations: Observations
+    available: Array  # [D, N] bool: may be chosen now
+    discount: Array  # [D, N]: beta^(times chosen before)
+
+
+class Outcome(NamedTuple):
+    """What one choice showed."""
+
+    row: Array  # [] int
+    column: Array  # [] int
+    value: Array  # []  the entry, with noise, before the discount
+    weight: Array  # []  1 if the value was seen, 0 if the discount hid it (beta = 0, repeated)
