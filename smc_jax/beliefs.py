@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
@@ -17,9 +18,9 @@ from smc_jax.types import Observations, Parameters
 class Diagnostics(NamedTuple):
     """Reported at each refit; NaN where a figure has no meaning."""
 
-    elbo: Array  # []
-    effective_rank: Array  # []
-    finite: Array  # [] bool: the posterior is made of numbers
+    elbo: Array | np.ndarray  # []
+    effective_rank: Array | np.ndarray  # []
+    finite: Array | np.ndarray  # [] bool: the posterior is made of numbers
 
     @classmethod
     def none(cls) -> "Diagnostics":

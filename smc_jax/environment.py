@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
 from smc_jax.types import Observations, Outcome, Parameters, View
@@ -28,11 +29,11 @@ class World(NamedTuple):
 class Step(NamedTuple):
     """One choice, as it is recorded."""
 
-    row: Array
-    column: Array
-    reward: Array  # as received, noise included
-    expected: Array  # without the noise
-    valid: Array  # bool: the entry was available
+    row: Array | np.ndarray
+    column: Array | np.ndarray
+    reward: Array | np.ndarray  # as received, noise included
+    expected: Array | np.ndarray  # without the noise
+    valid: Array | np.ndarray  # bool: the entry was available
 
 
 def view(problem: Problem, world: World, *, beta: float, once: bool) -> View:

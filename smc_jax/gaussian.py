@@ -18,7 +18,7 @@ from smc_jax.types import Observations, Parameters
 
 
 class Columns(NamedTuple):
-    """Latent posteriors x_n | data ~ N(m_n, C_n) of all columns under one draw of the parameters."""
+    """Latent posteriors x_n | data ~ N(m_n, C_n) of all columns, given the parameters."""
 
     mean: Array  # [N, K]
     covariance: Array  # [N, K, K]
@@ -155,7 +155,7 @@ def sample_matrix(
 
 
 def entry_moments(parameters: Parameters, columns: Columns) -> tuple[Array, Array]:
-    """Mean and variance [D, N] of b_d + w_d' x_n under the latent posteriors, noise not included."""
+    """Mean and variance [D, N] of b_d + w_d' x_n under the latent posteriors, without noise."""
     loadings = parameters.loadings
     mean = parameters.intercepts[:, None] + loadings @ columns.mean.T
     variance = jnp.einsum("dk,nkl,dl->dn", loadings, columns.covariance, loadings)

@@ -11,14 +11,14 @@ from jax.flatten_util import ravel_pytree
 from jax.typing import ArrayLike
 
 from smc_jax.model import Model
-from smc_jax.types import Observations, Parameters
+from smc_jax.types import Observations, Unconstrained
 
 
 class Variational(NamedTuple):
     """q: independent normals on the unconstrained parameters, log-normals on the positive ones."""
 
-    mean: Parameters
-    log_scale: Parameters
+    mean: Unconstrained
+    log_scale: Unconstrained
 
 
 class Fit(NamedTuple):
@@ -30,13 +30,13 @@ class Fit(NamedTuple):
     steps: Array  # [] int: steps taken since the start
 
 
-def centred_at(unconstrained: Parameters, scale: float) -> Variational:
+def centred_at(unconstrained: Unconstrained, scale: float) -> Variational:
     """q centred at a starting point, with one standard deviation for every coordinate."""
     log_scale = jax.tree.map(lambda x: jnp.full_like(x, jnp.log(scale)), unconstrained)
     return Variational(unconstrained, log_scale)
 
 
-def draw(key: Array, q: Variational) -> Parameters:
+def draw(key: Array, q: Variational) -> Unconstrained:
     """One reparametrised draw of the unconstrained parameters, u = mu + z sigma_q."""
     mean, unravel = ravel_pytree(q.mean)
     scale = jnp.exp(ravel_pytree(q.log_scale)[0])
@@ -81,7 +81,7 @@ OPTIMISERS = {"adam": adam, "adadelta": adadelta}
 class Inference(NamedTuple):
     """A fit is started once and run again whenever data have come in."""
 
-    init: Callable[[Parameters], Fit]  # unconstrained starting point
+    init: Callable[[Unconstrained], Fit]  # unconstrained starting point
     run: Callable[[Array, Fit, Observations, ArrayLike], Fit]  # (key, fit, data, steps)
 
 
@@ -110,7 +110,7 @@ def svi(
       start_scale: standard deviation of q at the start, in unconstrained space.
     """
 
-    def init(unconstrained: Parameters) -> Fit:
+    def init(unconstrained: Unconstrained) -> Fit:
         q = centred_at(unconstrained, start_scale)
         state = optimiser.init(ravel_pytree(q)[0])
         return Fit(q, state, jnp.asarray(-jnp.inf, float), jnp.zeros((), int))

@@ -46,7 +46,7 @@ def normal_bins(mean: Array, scale: Array, bins: int) -> Array:
 def histogram_gain(
     means: Array, scales: Array, best: Array, *, bins: int = 32, chunk: int = 1024
 ) -> Array:
-    """I(A*; y_a) [A] for normal outcomes with means and scales [S, A]; `chunk` actions at a time."""
+    """I(A*; y_a) [A] for normal outcomes with means and scales [S, A], `chunk` actions at once."""
     groups = best_groups(best)
 
     def gain(moments: tuple[Array, Array]) -> Array:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 from jax import Array, lax
 
 from smc_jax import environment
@@ -24,10 +23,12 @@ class Carry(NamedTuple):
 
 
 class Loop(NamedTuple):
-    """An experiment in two pure functions, so that it can be run in segments."""
+    """An experiment as pure functions, so that it can be run in segments."""
 
     start: Callable[[Array], tuple[Carry, Array]]  # key -> carry, best rewards [horizon]
-    advance: Callable[[Carry, int], tuple[Carry, Diagnostics, Step]]  # `refits` more batches
+    refit: Callable[[Carry, Array], Carry]  # (carry, key): what begins a batch
+    picks: Callable[[Carry, Array], tuple[Carry, Step]]  # (carry, key): the batch itself
+    advance: Callable[[Carry, int], tuple[Carry, Diagnostics, Step]]  # so many more batches
     batches: int
     batch: int
 
@@ -80,20 +81,21 @@ def make_loop(
         step = Step(outcome.row, outcome.column, reward, expected, valid)
         return carry._replace(policy=state), step
 
+    def refit(carry: Carry, key: Array) -> Carry:
+        return carry._replace(policy=policy.refit(key, carry.policy, look_around(carry)))
+
+    def picks(carry: Carry, key: Array) -> tuple[Carry, Step]:
+        return lax.scan(pick, carry, jax.random.split(key, batch))
+
     def one_batch(carry: Carry, _: None) -> tuple[Carry, tuple[Diagnostics, Step]]:
         key, refit_key, pick_key = jax.random.split(carry.key, 3)
-        state = policy.refit(refit_key, carry.policy, look_around(carry))
-        carry = carry._replace(key=key, policy=state)
-        carry, steps = lax.scan(pick, carry, jax.random.split(pick_key, batch))
-        return carry, (policy.diagnose(state), steps)
+        carry = refit(carry._replace(key=key), refit_key)
+        diagnostics = policy.diagnose(carry.policy)
+        carry, steps = picks(carry, pick_key)
+        return carry, (diagnostics, steps)
 
-    def advance(carry: Carry, refits: int) -> tuple[Carry, Diagnostics, Step]:
-        carry, (diagnostics, steps) = lax.scan(one_batch, carry, length=refits)
+    def advance(carry: Carry, batches: int) -> tuple[Carry, Diagnostics, Step]:
+        carry, (diagnostics, steps) = lax.scan(one_batch, carry, length=batches)
         return carry, diagnostics, jax.tree.map(lambda x: x.reshape(-1), steps)
 
-    return Loop(start, advance, -(-horizon // batch), batch)
-
-
-def regret(best: Array, expected: Array) -> Array:
-    """Cumulative pseudo-regret [horizon]; noise is never counted."""
-    return jnp.cumsum(best - expected[: best.shape[0]])
+    return Loop(start, refit, picks, advance, -(-horizon // batch), batch)

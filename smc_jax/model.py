@@ -9,27 +9,24 @@ import numpyro.distributions as dist
 from jax import Array
 
 from smc_jax.gaussian import log_likelihood
-from smc_jax.types import Observations, Parameters
+from smc_jax.types import Observations, Parameters, Unconstrained
 
 # exp stays a normal float32 on this range, and so do the densities and their gradients.
 LOG_RANGE = 80.0
 
 
 class Model(NamedTuple):
-    """A prior on the parameters, as pure functions.
-
-    An unconstrained value is a `Parameters` whose held fields are None.
-    """
+    """A prior on the parameters, as pure functions."""
 
     rank: int  # K
     intercepts: bool  # whether rows have intercepts
     log_prior: Callable[[Parameters], Array]
     sample_prior: Callable[[Array, int], Parameters]  # (key, rows)
-    constrain: Callable[[Parameters], Parameters]
-    unconstrain: Callable[[Parameters], Parameters]
-    log_volume: Callable[[Parameters], Array]  # log |d constrained / d unconstrained|
+    constrain: Callable[[Unconstrained], Parameters]
+    unconstrain: Callable[[Parameters], Unconstrained]
+    log_volume: Callable[[Unconstrained], Array]  # log |d constrained / d unconstrained|
 
-    def log_joint(self, unconstrained: Parameters, observations: Observations) -> Array:
+    def log_joint(self, unconstrained: Unconstrained, observations: Observations) -> Array:
         """log p(Y, theta(u)) + log |d theta / d u|, the latent columns integrated out."""
         parameters = self.constrain(unconstrained)
         return (
@@ -56,6 +53,10 @@ def _exp(log_value: Array) -> Array:
     return jnp.exp(jnp.clip(log_value, -LOG_RANGE, LOG_RANGE))
 
 
+def _log(value: Array) -> Array:
+    return jnp.log(jnp.maximum(value, jnp.exp(-LOG_RANGE)))
+
+
 def gamma_process(
     *,
     rank: int,
@@ -78,6 +79,7 @@ def gamma_process(
     hyper = dist.Gamma(1.0, 1.0)
     noise = sigma_prior(noise_shape, noise_rate)
     intercept = dist.Normal(0.0, intercept_scale)
+    known_sigma = jnp.sqrt(jnp.asarray(fixed_noise or jnp.nan, float))
 
     def log_prior(parameters: Parameters) -> Array:
         w, r, gamma, gamma0, c0, sigma, b = parameters
@@ -100,27 +102,34 @@ def gamma_process(
         shape = jnp.full((rank,), gamma0 / rank)
         r = _exp(_log_gamma_draw(r_key, shape, c0))
         w = _exp(_log_gamma_draw(w_key, jnp.broadcast_to(gamma * r, (rows, rank)), gamma))
-        sigma = noise.sample(sigma_key) if fixed_noise is None else jnp.sqrt(fixed_noise)
+        sigma = noise.sample(sigma_key) if fixed_noise is None else known_sigma
         b = intercept.sample(b_key, (rows,)) if intercepts else jnp.zeros(rows)
-        return Parameters(w, r, gamma, gamma0, c0, jnp.asarray(sigma), b)
+        return Parameters(w, r, gamma, gamma0, c0, sigma, b)
 
-    def constrain(u: Parameters) -> Parameters:
+    def constrain(u: Unconstrained) -> Parameters:
         return Parameters(
-            *(_exp(value) for value in u[:5]),
-            sigma=_exp(u.sigma) if fixed_noise is None else jnp.sqrt(fixed_noise),
-            intercepts=u.intercepts if intercepts else jnp.zeros(u.loadings.shape[0]),
+            loadings=_exp(u.loadings),
+            strengths=_exp(u.strengths),
+            gamma=_exp(u.gamma),
+            gamma0=_exp(u.gamma0),
+            c0=_exp(u.c0),
+            sigma=known_sigma if u.sigma is None else _exp(u.sigma),
+            intercepts=jnp.zeros(u.loadings.shape[0]) if u.intercepts is None else u.intercepts,
         )
 
-    def unconstrain(parameters: Parameters) -> Parameters:
-        logs = (jnp.log(jnp.maximum(value, jnp.exp(-LOG_RANGE))) for value in parameters[:5])
-        return Parameters(
-            *logs,
-            sigma=jnp.log(parameters.sigma) if fixed_noise is None else None,
+    def unconstrain(parameters: Parameters) -> Unconstrained:
+        return Unconstrained(
+            loadings=_log(parameters.loadings),
+            strengths=_log(parameters.strengths),
+            gamma=_log(parameters.gamma),
+            gamma0=_log(parameters.gamma0),
+            c0=_log(parameters.c0),
+            sigma=_log(parameters.sigma) if fixed_noise is None else None,
             intercepts=parameters.intercepts if intercepts else None,
         )
 
-    def log_volume(u: Parameters) -> Array:
+    def log_volume(u: Unconstrained) -> Array:
         logs = u._replace(intercepts=None)
-        return sum(value.sum() for value in jax.tree.leaves(logs))
+        return sum((value.sum() for value in jax.tree.leaves(logs)), jnp.zeros(()))
 
     return Model(rank, intercepts, log_prior, sample_prior, constrain, unconstrain, log_volume)

@@ -23,7 +23,12 @@ def numpyro_model(
 
     Args:
       observations: what has been seen, each entry at most once.
-      rank: K; this and the other settings mean what they mean in `gamma_process`.
+      rank: K.
+      intercepts: as all that follow, see `gamma_process`.
+      intercept_scale: their prior standard deviation.
+      noise_shape: of the prior on 1/sigma^2.
+      noise_rate: of the same.
+      fixed_noise: a known sigma^2.
 
     Returns:
       The noise-free matrix [D, N].

@@ -8,9 +8,9 @@ import optax
 from jax import Array, lax
 
 from smc_jax.model import Model
-from smc_jax.types import Observations, Parameters
+from smc_jax.types import Observations, Parameters, Unconstrained
 
-Start = Callable[[Array, Observations], Parameters]  # (key, observations) -> unconstrained
+Start = Callable[[Array, Observations], Unconstrained]
 
 
 def leading_component(observations: Observations, intercepts: Array) -> Array:
@@ -54,7 +54,7 @@ def _start(model: Model, loadings: Callable[[Array, Observations, Array, Array],
     means the small gamma makes wide, heavy-tailed loadings, which SVI does not recover from.
     """
 
-    def start(key: Array, observations: Observations) -> Parameters:
+    def start(key: Array, observations: Observations) -> Unconstrained:
         b = _row_means(observations) if model.intercepts else jnp.zeros(observations.count.shape[0])
         scale = _root_mean_square(observations, b)
         w = loadings(key, observations, b, scale)
@@ -97,7 +97,7 @@ def maximum_a_posteriori(model: Model, *, steps: int = 300) -> Start:
     origin = spectral(model)
     adam = optax.adam(optax.cosine_decay_schedule(0.05, steps))
 
-    def start(key: Array, observations: Observations) -> Parameters:
+    def start(key: Array, observations: Observations) -> Unconstrained:
         held = origin(key, observations)
 
         def loss(free: tuple) -> Array:

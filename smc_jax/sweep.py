@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import lax
 from jax.sharding import Mesh, PartitionSpec
 
 from smc_jax.beliefs import Diagnostics
@@ -125,8 +125,8 @@ def curves(progress: Progress) -> Curves:
         steps.reward,
         steps.row.astype(np.int32),
         steps.column.astype(np.int32),
-        diagnostics.elbo,
-        diagnostics.effective_rank,
+        np.asarray(diagnostics.elbo),
+        np.asarray(diagnostics.effective_rank),
     )
 
 

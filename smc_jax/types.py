@@ -7,10 +7,7 @@ from jax import Array
 
 
 class Parameters(NamedTuple):
-    """One draw of the model's parameters; all positive but the intercepts.
-
-    Also used for unconstrained values, where a field that is held fixed is None.
-    """
+    """One draw of the model's parameters; all positive but the intercepts."""
 
     loadings: Array  # [D, K]  W
     strengths: Array  # [K]  r
@@ -21,10 +18,22 @@ class Parameters(NamedTuple):
     intercepts: Array  # [D]  b, zeros where the model has none
 
 
+class Unconstrained(NamedTuple):
+    """The parameters mapped to the whole real line: logs, but for the intercepts."""
+
+    loadings: Array  # [D, K]
+    strengths: Array  # [K]
+    gamma: Array  # []
+    gamma0: Array  # []
+    c0: Array  # []
+    sigma: Array | None  # []  None where the noise is known
+    intercepts: Array | None  # [D]  None where the model has none
+
+
 class Observations(NamedTuple):
     """Sufficient statistics of all that has been seen, entry by entry."""
 
-    count: Array  # [D, N]  times seen; the mask of DESIGN where entries are seen once
+    count: Array  # type: ignore[assignment]  # [D, N]  times seen: a mask if never twice
     total: Array  # [D, N]  sum of the values seen
     square: Array  # [D, N]  sum of their squares
 

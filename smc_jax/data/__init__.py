@@ -1,0 +1,1 @@
+"""Matrices to be discovered."""

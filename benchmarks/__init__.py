@@ -1,0 +1,1 @@
+"""Timings, each as a ratio to a named peer in the same run."""

@@ -1,0 +1,49 @@
+"""The fields that every experiment has, with their defaults."""
+
+from ml_collections import config_dict
+
+
+def get_config() -> config_dict.ConfigDict:
+    """Model, inference and policies as used throughout; experiments override what differs."""
+    config = config_dict.ConfigDict()
+    config.policies = "ids,thompson,oracle,greedy,random"  # comma-separated, or a tuple
+    config.seeds = 10
+    config.first_seed = 0
+    config.rank = 20  # K, the bound that the model is given
+    config.beta = 0.0  # discount of a repeated choice
+    config.once = True  # forbids repeats
+    config.horizon = config_dict.placeholder(int)  # none: k (N + D - k) with k = horizon_rank
+    config.horizon_rank = config_dict.placeholder(int)  # none: rank
+    config.refits = 40
+    config.initial_fraction = 0.05  # size of the initial design, in horizons
+
+    config.model = config_dict.create(
+        intercepts=False,
+        intercept_scale=1.0,
+        noise_shape=1.0,  # 1/sigma^2 ~ G(noise_shape, noise_rate)
+        noise_rate=1.0,
+        fixed_noise=config_dict.placeholder(float),  # a known sigma^2
+    )
+    config.inference = config_dict.create(
+        start="spectral",  # spectral, random, map
+        optimiser="adam",  # adam, adadelta
+        learning_rate=config_dict.placeholder(float),  # none: the optimiser's own default
+        first_steps=1000,
+        steps=100,  # at every later refit
+        draws=1,  # reparametrised draws a step
+        window=50,
+        tolerance=0.0,  # stop a refit early once the ELBO gains less than this, relatively
+        start_scale=0.1,
+    )
+    config.ids = config_dict.create(
+        draws=16,
+        scope="matrix",  # matrix, covariance
+        gain="gaussian",  # gaussian, histogram, variance
+        selection="deterministic",  # deterministic, two_action
+        conditioned=True,  # False: the ratio is frozen between refits
+        bins=32,
+        chunk=1024,
+    )
+    config.oracle = config_dict.create(picks="thompson")  # thompson, ids
+    config.greedy = config_dict.create(draws=16)
+    return config

@@ -1,0 +1,163 @@
+"""From a config to the functions that run it. All complaints about a config are made here."""
+
+from collections.abc import Callable
+from typing import Any
+
+from jax import Array
+from ml_collections import ConfigDict
+
+from smc_jax import beliefs
+from smc_jax.data.synthetic import LOADINGS, synthetic
+from smc_jax.environment import Problem
+from smc_jax.inference import OPTIMISERS, svi
+from smc_jax.loop import Loop, make_loop
+from smc_jax.model import gamma_process
+from smc_jax.policies import POLICIES, Policy, Setting
+from smc_jax.start import STARTS
+
+
+class ConfigError(ValueError):
+    """A field of the config cannot be used; the message names it and says what would do."""
+
+
+def policy_names(config: ConfigDict) -> tuple[str, ...]:
+    """The policies asked for, in order, each once."""
+    names = config.policies
+    if isinstance(names, str):
+        names = names.split(",")
+    return tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
+
+
+def horizon(config: ConfigDict) -> int:
+    """H: as given, or k (N + D - k)."""
+    if config.horizon is not None:
+        return config.horizon
+    rank = config.rank if config.horizon_rank is None else config.horizon_rank
+    return rank * (config.columns + config.rows - rank)
+
+
+def initial_size(config: ConfigDict) -> int:
+    """Looks of the initial design."""
+    return round(config.initial_fraction * horizon(config))
+
+
+def validate(config: ConfigDict) -> None:
+    """Raises ConfigError at the first field that cannot be used."""
+
+    def require(holds: bool, field: str, what: str) -> None:
+        if not holds:
+            value: Any = config
+            for part in field.split("."):
+                value = value[part]
+            raise ConfigError(f"config.{field}: {what}, got {value!r}")
+
+    for name in policy_names(config):
+        known = ", ".join(POLICIES)
+        if name not in POLICIES:
+            raise ConfigError(f"config.policies: unknown policy {name!r}; choose from {known}")
+    require(bool(policy_names(config)), "policies", "must name at least one policy")
+    for field in ("seeds", "rows", "columns", "rank", "true_rank", "refits"):
+        require(config[field] >= 1, field, "must be at least 1")
+    require(config.first_seed >= 0, "first_seed", "must not be negative")
+    require(config.rank <= config.rows, "rank", f"must be at most rows = {config.rows}")
+    require(config.true_rank <= config.rows, "true_rank", f"must be at most rows = {config.rows}")
+    require(0.0 <= config.beta <= 1.0, "beta", "must lie in [0, 1]")
+    require(config.noise_variance > 0.0, "noise_variance", "must be positive")
+    require(config.loadings in LOADINGS, "loadings", f"must be one of {', '.join(LOADINGS)}")
+    require(config.initial_fraction >= 0.0, "initial_fraction", "must not be negative")
+    if config.horizon is not None:
+        require(config.horizon >= 1, "horizon", "must be at least 1")
+    elif config.horizon_rank is not None:
+        widest = min(config.rows, config.columns)
+        bound = f"must lie in [1, {widest}]"
+        require(1 <= config.horizon_rank <= widest, "horizon_rank", bound)
+    picks = horizon(config)
+    if picks < 1:
+        raise ConfigError(f"config.rank: makes the horizon {picks}; set config.horizon")
+    if config.once:
+        entries, looks = config.rows * config.columns, initial_size(config)
+        if picks + looks > entries:
+            raise ConfigError(
+                f"config.horizon: {picks} picks after an initial design of up to {looks} need more"
+                f" than the {entries} entries there are; lower horizon, or set once=False"
+            )
+    require(config.refits <= picks, "refits", f"must be at most the horizon {picks}")
+    model, inference = config.model, config.inference
+    for field in ("intercept_scale", "noise_shape", "noise_rate"):
+        require(model[field] > 0.0, f"model.{field}", "must be positive")
+    if model.fixed_noise is not None:
+        require(model.fixed_noise > 0.0, "model.fixed_noise", "must be positive")
+    starts, optimisers = ", ".join(STARTS), ", ".join(OPTIMISERS)
+    require(inference.start in STARTS, "inference.start", f"must be one of {starts}")
+    offered = inference.optimiser in OPTIMISERS
+    require(offered, "inference.optimiser", f"must be one of {optimisers}")
+    if inference.learning_rate is not None:
+        require(inference.learning_rate > 0.0, "inference.learning_rate", "must be positive")
+    for field in ("first_steps", "steps", "draws", "window"):
+        require(inference[field] >= 1, f"inference.{field}", "must be at least 1")
+    require(inference.tolerance >= 0.0, "inference.tolerance", "must not be negative")
+    require(inference.start_scale > 0.0, "inference.start_scale", "must be positive")
+    for field in ("draws", "bins", "chunk"):
+        require(config.ids[field] >= (2 if field == "bins" else 1), f"ids.{field}", "is too small")
+    require(config.greedy.draws >= 1, "greedy.draws", "must be at least 1")
+    for name in policy_names(config):
+        try:
+            make_policy(config, name)
+        except (ValueError, TypeError) as error:
+            raise ConfigError(f"config.{error}") from error
+
+
+def entry_noise(config: ConfigDict) -> bool:
+    """Whether the noise belongs to the entry: so where no entry is seen twice."""
+    return config.once or config.beta == 0.0
+
+
+def make_belief(config: ConfigDict) -> beliefs.Belief:
+    """The fitted model."""
+    model = gamma_process(rank=config.rank, **config.model)
+    settings = config.inference
+    optimiser = OPTIMISERS[settings.optimiser]
+    rate = () if settings.learning_rate is None else (settings.learning_rate,)
+    inference = svi(
+        model=model,
+        optimiser=optimiser(*rate),
+        draws=settings.draws,
+        window=settings.window,
+        tolerance=settings.tolerance,
+        start_scale=settings.start_scale,
+    )
+    start = STARTS[settings.start](model)
+    return beliefs.variational(
+        model, start, inference, first_steps=settings.first_steps, steps=settings.steps
+    )
+
+
+def make_policy(config: ConfigDict, name: str) -> Policy:
+    """A policy by its name, with its own settings."""
+    setting = Setting(make_belief(config), entry_noise(config))
+    return POLICIES[name](setting, **config.get(name, {}))
+
+
+def make_data(config: ConfigDict) -> Callable[[Array], Problem]:
+    """The function from a key to the matrix."""
+    return synthetic(
+        rows=config.rows,
+        columns=config.columns,
+        true_rank=config.true_rank,
+        loadings=config.loadings,
+        noise_variance=config.noise_variance,
+        entry_noise=entry_noise(config),
+    )
+
+
+def build(config: ConfigDict, name: str) -> Loop:
+    """The experiment with one policy."""
+    return make_loop(
+        make_data(config),
+        make_policy(config, name),
+        horizon=horizon(config),
+        refits=config.refits,
+        initial=initial_size(config),
+        beta=config.beta,
+        once=config.once,
+    )

@@ -1,0 +1,176 @@
+"""The files that a run leaves in its working directory, and the table made of them."""
+
+import json
+import os
+import platform
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import jax
+import numpy as np
+from ml_collections import ConfigDict
+from scipy import stats
+
+import smc_jax
+from launch.experiment import ConfigError
+from smc_jax.sweep import Curves, Progress
+
+FRACTIONS = (10, 25, 50, 100)  # percent of the horizon
+PACKAGES = ("jax", "jaxlib", "numpyro", "optax", "numpy")
+
+
+def write(path: Path, save: Callable[[BinaryIO], Any]) -> None:
+    """Writes a file whole or not at all."""
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("wb") as file:
+        save(file)
+    os.replace(partial, path)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Writes indented JSON, whole or not at all."""
+    text = json.dumps(content, indent=2) + "\n"
+    write(path, lambda file: file.write(text.encode()))
+
+
+def open_workdir(workdir: Path, config: ConfigDict) -> None:
+    """Makes the directory and records the config; refuses one that holds another experiment.
+
+    Experiments that differ in their policies alone are the same: a run may add policies.
+    """
+    record = json.loads(config.to_json_best_effort())
+    path = workdir / "config.json"
+    try:
+        workdir.mkdir(parents=True, exist_ok=True)
+        if path.exists():
+            held = json.loads(path.read_text())["config"]
+            for field in sorted((held.keys() | record.keys()) - {"policies"}):
+                if held.get(field) != record.get(field):
+                    raise ConfigError(
+                        f"workdir: {workdir} holds another experiment, with config.{field} ="
+                        f" {json.dumps(held.get(field))}; choose an empty directory"
+                    )
+        versions = {name: metadata.version(name) for name in PACKAGES}
+        versions |= {"smc_jax": smc_jax.__version__, "python": platform.python_version()}
+        write_json(path, {"config": record, "versions": versions, "device": str(jax.devices()[0])})
+    except (OSError, KeyError, json.JSONDecodeError) as error:
+        raise ConfigError(f"workdir: cannot use {workdir}: {error}") from error
+
+
+def load_curves(workdir: Path) -> dict[str, Curves]:
+    """The curves of the policies that are finished."""
+    path = workdir / "curves.npz"
+    if not path.exists():
+        return {}
+    with np.load(path) as file:
+        names = dict.fromkeys(key.split("/")[0] for key in file)
+        return {
+            name: Curves(*(file[f"{name}/{field}"] for field in Curves._fields)) for name in names
+        }
+
+
+def save_curves(workdir: Path, curves: dict[str, Curves]) -> None:
+    """All finished policies in one file, `POLICY/FIELD` each."""
+    arrays: dict[str, Any] = {
+        f"{name}/{field}": value
+        for name, one in curves.items()
+        for field, value in zip(Curves._fields, one, strict=True)
+    }
+    write(workdir / "curves.npz", lambda file: np.savez_compressed(file, **arrays))
+
+
+def at_fractions(curve: np.ndarray) -> dict[int, np.ndarray]:
+    """Values [seeds] at 10, 25, 50 and 100 % of the horizon."""
+    horizon = curve.shape[1]
+    return {percent: curve[:, max(horizon * percent // 100, 1) - 1] for percent in FRACTIONS}
+
+
+def standard_error(values: np.ndarray) -> float:
+    """Of the mean; NaN for one seed."""
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
+
+
+def paired_interval(first: np.ndarray, second: np.ndarray) -> tuple[float, float, float]:
+    """Mean of first - second over paired seeds, and its 95 % t interval."""
+    difference = first - second
+    mean, error = float(difference.mean()), standard_error(difference)
+    width = error * float(stats.t.ppf(0.975, max(len(difference) - 1, 1)))
+    return mean, mean - width, mean + width
+
+
+def summarise(curves: dict[str, Curves], times: dict[str, dict[str, float]]) -> dict[str, Any]:
+    """Regret at fractions of the horizon with standard errors, and paired differences."""
+    policies: dict[str, Any] = {}
+    for name, one in curves.items():
+        regret = at_fractions(one.regret)
+        ranks = one.effective_rank[:, -1]
+        policies[name] = {
+            "regret": {str(p): float(values.mean()) for p, values in regret.items()},
+            "sem": {str(p): standard_error(values) for p, values in regret.items()},
+            "seconds": times[name]["seconds"],
+            "compile_seconds": times[name]["compile_seconds"],
+            "effective_rank": float(ranks.mean()),
+            "effective_ranks": [float(rank) for rank in ranks],
+        }
+        policies[name]["paired"] = {
+            other: paired_interval(one.regret[:, -1], curves[other].regret[:, -1])
+            for other in ("oracle", "ids")
+            if other in curves and other != name
+        }
+    return {"policies": policies}
+
+
+def table(summary: dict[str, Any]) -> str:
+    """The summary for the terminal."""
+    policies = summary["policies"]
+    head = f"{'policy':<10}" + "".join(f"{f'{p} %':>14}" for p in FRACTIONS)
+    references = [name for name in ("oracle", "ids") if name in policies]
+    head += "".join(f"{'/ ' + name:>10}" for name in references)
+    lines = [head + f"{'rank':>7}{'seconds':>9}{'compile':>9}"]
+    for name, one in policies.items():
+        line = f"{name:<10}"
+        for percent in map(str, FRACTIONS):
+            line += f"{one['regret'][percent]:>8.1f} ±{one['sem'][percent]:>4.0f}"
+        for reference in references:
+            ratio = one["regret"]["100"] / policies[reference]["regret"]["100"]
+            line += f"{ratio:>10.2f}"
+        rank = "" if np.isnan(one["effective_rank"]) else f"{one['effective_rank']:.1f}"
+        lines.append(line + f"{rank:>7}{one['seconds']:>9.1f}{one['compile_seconds']:>9.1f}")
+    for reference in references:
+        for name, one in policies.items():
+            if reference in one["paired"] and not np.isnan(one["paired"][reference][1]):
+                mean, low, high = one["paired"][reference]
+                lines.append(
+                    f"{name} - {reference} at 100 %: {mean:+.1f}, 95 % interval"
+                    f" [{low:+.1f}, {high:+.1f}]"
+                )
+    return "\n".join(lines)
+
+
+def save_checkpoint(path: Path, progress: Progress) -> None:
+    """An unfinished sweep; typed keys are stored as their data."""
+    leaves = [
+        jax.random.key_data(leaf) if _is_key(leaf) else leaf for leaf in jax.tree.leaves(progress)
+    ]
+    write(path, lambda file: np.savez(file, *map(np.asarray, leaves)))
+
+
+def load_checkpoint(path: Path, like: Progress) -> Progress:
+    """An unfinished sweep, placed on the devices as `like` is."""
+    old, structure = jax.tree.flatten(like)
+    with np.load(path) as file:
+        stored = [file[f"arr_{index}"] for index in range(len(old))]
+
+    def restore(value: np.ndarray, leaf: Any) -> Any:
+        if isinstance(leaf, np.ndarray):
+            return value
+        array = jax.random.wrap_key_data(jax.numpy.asarray(value)) if _is_key(leaf) else value
+        return jax.device_put(array, leaf.sharding)
+
+    return jax.tree.unflatten(structure, map(restore, stored, old))
+
+
+def _is_key(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
