@@ -17,7 +17,7 @@ from ml_collections import ConfigDict, config_flags
 from tqdm import tqdm
 
 from launch import experiment, results
-from launch.run import CompileClock, parse
+from launch.command import CompileClock, fail, parse
 from smc_jax import beliefs, gaussian, inference
 from smc_jax.environment import Problem
 from smc_jax.inference import OPTIMISERS
@@ -60,7 +60,10 @@ def main(arguments: Sequence[str]) -> None:
     """Prints one line a combination."""
     del arguments
     config = CONFIG.value
-    experiment.validate(config)
+    try:
+        experiment.validate(config)
+    except experiment.ConfigError as error:
+        fail(str(error))
     seeds = range(config.first_seed, config.first_seed + config.seeds)
     keys = jnp.stack([jax.random.key(seed) for seed in seeds])
     clock = CompileClock()

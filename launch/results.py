@@ -31,7 +31,7 @@ def write(path: Path, save: Callable[[BinaryIO], Any]) -> None:
 
 def write_json(path: Path, content: Any) -> None:
     """Writes indented JSON, whole or not at all."""
-    text = json.dumps(content, indent=2) + "\n"
+    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
     write(path, lambda file: file.write(text.encode()))
 
 
@@ -87,6 +87,11 @@ def at_fractions(curve: np.ndarray) -> dict[int, np.ndarray]:
     return {percent: curve[:, max(horizon * percent // 100, 1) - 1] for percent in FRACTIONS}
 
 
+def number(value: float) -> float | None:
+    """For JSON, which has no NaN."""
+    return None if np.isnan(value) else float(value)
+
+
 def standard_error(values: np.ndarray) -> float:
     """Of the mean; NaN for one seed."""
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
@@ -108,16 +113,16 @@ def summarise(curves: dict[str, Curves], times: dict[str, dict[str, float]]) -> 
         ranks = one.effective_rank[:, -1]
         policies[name] = {
             "regret": {str(p): float(values.mean()) for p, values in regret.items()},
-            "sem": {str(p): standard_error(values) for p, values in regret.items()},
+            "sem": {str(p): number(standard_error(values)) for p, values in regret.items()},
             "seconds": times[name]["seconds"],
             "compile_seconds": times[name]["compile_seconds"],
-            "effective_rank": float(ranks.mean()),
-            "effective_ranks": [float(rank) for rank in ranks],
+            "effective_rank": number(ranks.mean()),
+            "effective_ranks": [number(rank) for rank in ranks],
         }
         policies[name]["paired"] = {
             other: paired_interval(one.regret[:, -1], curves[other].regret[:, -1])
             for other in ("oracle", "ids")
-            if other in curves and other != name
+            if other in curves and other != name and len(one.regret) > 1
         }
     return {"policies": policies}
 
@@ -132,15 +137,16 @@ def table(summary: dict[str, Any]) -> str:
     for name, one in policies.items():
         line = f"{name:<10}"
         for percent in map(str, FRACTIONS):
-            line += f"{one['regret'][percent]:>8.1f} ±{one['sem'][percent]:>4.0f}"
+            spread = one["sem"][percent]
+            line += f"{one['regret'][percent]:>8.1f} " + (f"±{spread:<4.0f}" if spread else 5 * " ")
         for reference in references:
             ratio = one["regret"]["100"] / policies[reference]["regret"]["100"]
             line += f"{ratio:>10.2f}"
-        rank = "" if np.isnan(one["effective_rank"]) else f"{one['effective_rank']:.1f}"
+        rank = "" if one["effective_rank"] is None else f"{one['effective_rank']:.1f}"
         lines.append(line + f"{rank:>7}{one['seconds']:>9.1f}{one['compile_seconds']:>9.1f}")
     for reference in references:
         for name, one in policies.items():
-            if reference in one["paired"] and not np.isnan(one["paired"][reference][1]):
+            if reference in one["paired"]:
                 mean, low, high = one["paired"][reference]
                 lines.append(
                     f"{name} - {reference} at 100 %: {mean:+.1f}, 95 % interval"

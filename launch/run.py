@@ -8,14 +8,14 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-import jax
 from absl import app, flags
 from ml_collections import ConfigDict, config_flags
 from tqdm import tqdm
 
 from launch import experiment, plot, results
+from launch.command import CompileClock, fail, parse
 from launch.experiment import ConfigError
 from smc_jax.sweep import Curves, Progress, curves, make_sweep
 
@@ -23,18 +23,6 @@ CONFIG = config_flags.DEFINE_config_file("config", help_string="The experiment, 
 WORKDIR = flags.DEFINE_string("workdir", None, "Where the results go.")
 
 SECONDS_BETWEEN_CHECKPOINTS = 20.0
-
-
-class CompileClock:
-    """Adds up the seconds that JAX spends on tracing, lowering and compiling."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        jax.monitoring.register_event_duration_secs_listener(self._listen)
-
-    def _listen(self, event: str, duration_secs: float, **_: str | int) -> None:
-        if event.startswith("/jax/core/compile/"):
-            self.seconds += duration_secs
 
 
 def run_policy(config: ConfigDict, name: str, checkpoint: Path) -> Curves:
@@ -83,7 +71,10 @@ def run(config: ConfigDict, workdir: Path) -> dict[str, Any]:
         "once": config.once,
     }
     summary: dict[str, Any] = {}
-    for name in experiment.policy_names(config):
+    asked = experiment.policy_names(config)
+    if finished.keys() >= set(asked):
+        print(f"nothing left to run: {workdir} holds the results of {', '.join(asked)}")
+    for name in asked:
         if name not in finished:
             began, compiled = time.monotonic(), clock.seconds
             finished[name] = run_policy(config, name, workdir / f"{name}.checkpoint.npz")
@@ -125,20 +116,6 @@ def main(arguments: Sequence[str]) -> None:
         sys.exit(130)
     print(results.table(summary))
     print(f"\ncurves.npz, summary.json, config.json and regret.png are in {workdir}")
-
-
-def fail(message: str) -> NoReturn:
-    """Ends with one line on standard error."""
-    print(f"error: {' '.join(message.split())}", file=sys.stderr)
-    sys.exit(2)
-
-
-def parse(arguments: Sequence[str]) -> list[str]:
-    """Absl's parser, whose complaints become one line."""
-    try:
-        return flags.FLAGS(arguments)
-    except Exception as error:  # a config file is Python: reading it can raise anything
-        fail(f"{error}")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ and x_n | data ~ N(m_n, C_n).
 
 from typing import NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
@@ -76,6 +77,8 @@ def log_likelihood(
 def _log_likelihood_forward(
     loadings: Array, intercepts: Array, variance: Array, observations: Observations
 ) -> tuple[Array, tuple]:
+    chex.assert_shape([intercepts, variance], [(loadings.shape[0],), ()])
+    chex.assert_shape(observations, (loadings.shape[0], None))
     count, total, square = observations
     covariance, log_det, mean = _solve(loadings, intercepts, variance, observations)
     b = intercepts[:, None]
@@ -109,6 +112,7 @@ log_likelihood.defvjp(_log_likelihood_forward, _log_likelihood_backward)
 
 def latent_posterior(parameters: Parameters, observations: Observations) -> Columns:
     """x_n | data, W, sigma ~ N(m_n, C_n) for every column."""
+    chex.assert_shape(observations, (parameters.loadings.shape[0], None))
     covariance, _, mean = _solve(
         parameters.loadings, parameters.intercepts, parameters.sigma**2, observations
     )

@@ -4,6 +4,7 @@ A finite set of S equally likely parameter draws stands for the posterior (Alg. 
 action a has an outcome distribution q_{s,a}, and `best[s]` is the action of highest mean.
 """
 
+import chex
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
@@ -23,6 +24,7 @@ def mutual_information(outcomes: Array, groups: Array) -> Array:
     p(a*, y) = sum over the draws whose best action is a* of q_s(y) / S.
     """
     draws = outcomes.shape[0]
+    chex.assert_shape(groups, (draws,))
     joint = jnp.zeros_like(outcomes).at[groups].add(outcomes / draws)
     best = joint.sum(1, keepdims=True)
     marginal = joint.sum(0, keepdims=True)
@@ -47,6 +49,7 @@ def histogram_gain(
     means: Array, scales: Array, best: Array, *, bins: int = 32, chunk: int = 1024
 ) -> Array:
     """I(A*; y_a) [A] for normal outcomes with means and scales [S, A], `chunk` actions at once."""
+    chex.assert_shape([means, scales], (best.shape[0], None))
     groups = best_groups(best)
 
     def gain(moments: tuple[Array, Array]) -> Array:
@@ -64,6 +67,7 @@ def gaussian_gain(total_variance: ArrayLike, conditional_variance: ArrayLike) ->
 
 def variance_gain(means: Array, best: Array) -> Array:
     """Var(E[y_a | A*]) [A] from the mean outcomes [S, A]."""
+    chex.assert_shape(means, (best.shape[0], None))
     groups = best_groups(best)
     same = (groups[:, None] == groups[None, :]).astype(means.dtype)
     given_best = same @ means / same.sum(1, keepdims=True)

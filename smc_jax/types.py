@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import chex
 import jax.numpy as jnp
 from jax import Array
 
@@ -46,6 +47,7 @@ class Observations(NamedTuple):
     @classmethod
     def from_matrix(cls, values: Array, mask: Array) -> "Observations":
         """Each entry under the mask seen once; values elsewhere are ignored, NaN included."""
+        chex.assert_equal_shape([values, mask])
         count = jnp.asarray(mask, jnp.result_type(float))
         values = jnp.where(count > 0, values, 0.0)
         return cls(count, values, values**2)

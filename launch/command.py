@@ -1,0 +1,34 @@
+"""What all commands share: flags parsed and complaints made in one line, compilation timed."""
+
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import jax
+from absl import flags
+
+
+def fail(message: str) -> NoReturn:
+    """Ends with one line on standard error."""
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(2)
+
+
+def parse(arguments: Sequence[str]) -> list[str]:
+    """Absl's parser, whose complaints become one line."""
+    try:
+        return flags.FLAGS(arguments)
+    except Exception as error:  # a config file is Python: reading it can raise anything
+        fail(f"{error}")
+
+
+class CompileClock:
+    """Adds up the seconds that JAX spends on tracing, lowering and compiling."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        jax.monitoring.register_event_duration_secs_listener(self._listen)
+
+    def _listen(self, event: str, duration_secs: float, **_: str | int) -> None:
+        if event.startswith("/jax/core/compile/"):
+            self.seconds += duration_secs
