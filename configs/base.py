@@ -44,6 +44,9 @@ def get_config() -> config_dict.ConfigDict:
         bins=32,
         chunk=1024,
     )
-    config.oracle = config_dict.create(picks="thompson")  # thompson, ids
+    config.oracle = config_dict.create(
+        picks="thompson",  # thompson, ids
+        draws=16,  # of ids
+    )
     config.greedy = config_dict.create(draws=16)
     return config

@@ -50,8 +50,8 @@ def single_fit(config: ConfigDict, seen: float) -> Callable[[jax.Array], tuple]:
             columns = gaussian.latent_posterior(parameters, observations)
             return gaussian.entry_moments(parameters, columns)[0]
 
-        error = jax.vmap(mean)(draws).mean(0) - problem.entries
-        return bound, jnp.sqrt(jnp.mean(error**2, where=~mask))
+        misfit = jax.vmap(mean)(draws).mean(0) - problem.entries
+        return bound, jnp.sqrt(jnp.mean(misfit**2, where=~mask))
 
     return fit
 
@@ -71,14 +71,14 @@ def main(arguments: Sequence[str]) -> None:
     cells = [(start, optimiser) for start in STARTS for optimiser in OPTIMISERS]
     for start, optimiser in tqdm(cells, unit="cell"):
         config.inference.start, config.inference.optimiser = start, optimiser
-        elbo, error = jax.jit(lambda keys: jax.lax.map(single_fit(config, SEEN.value), keys))(keys)
+        bound, rmse = jax.jit(lambda keys: jax.lax.map(single_fit(config, SEEN.value), keys))(keys)
         sweep = make_sweep(experiment.build(config, "ids"))
         began, compiled = time.monotonic(), clock.seconds
         *_, last = sweep.go_on(sweep.start(seeds))
         seconds = time.monotonic() - began - (clock.seconds - compiled)
         regret = curves(last).regret[:, -1]
         line = f"{start:<10}{optimiser:<10}"
-        for values, digits in ((elbo, 1), (error, 3), (regret, 1)):
+        for values, digits in ((bound, 1), (rmse, 3), (regret, 1)):
             spread = results.standard_error(np.asarray(values))
             line += f"{np.mean(values):>10.{digits}f} ±{spread:<6.{digits}f}"
         lines.append(line + f"{seconds:>9.1f}")

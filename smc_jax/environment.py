@@ -70,8 +70,8 @@ def initial_design(
 ) -> World:
     """`size` looks at existing entries, uniform with replacement."""
     rows, columns = problem.entries.shape
-    weights = problem.available.ravel().astype(float)
-    choices = jax.random.choice(key, rows * columns, (size,), p=weights / weights.sum())
+    existing_first = jnp.argsort(~problem.available.ravel())
+    choices = existing_first[jax.random.randint(key, (size,), 0, problem.available.sum())]
 
     def one(world: World, choice: Array) -> tuple[World, None]:
         return look(noise_key, problem, world, choice, beta=beta)[0], None

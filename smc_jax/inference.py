@@ -126,7 +126,7 @@ def svi(
         def step(carry: tuple, key: Array) -> tuple[tuple, Array]:
             flat, state = carry
             value, gradient = jax.value_and_grad(loss)(flat, key)
-            updates, state = optimiser.update(gradient, state)
+            updates, state = optimiser.update(gradient, state, flat)
             return (optax.apply_updates(flat, updates), state), -value
 
         def one_window(state: tuple) -> tuple:

@@ -60,7 +60,10 @@ def histogram_gain(
 
 
 def gaussian_gain(total_variance: ArrayLike, conditional_variance: ArrayLike) -> Array:
-    """1/2 log(total predictive variance / variance left once theta is known)."""
+    """1/2 log(total predictive variance / variance left once theta is known).
+
+    With the geometric mean over draws of the latter it bounds I(A*; y_a) from above.
+    """
     ratio = jnp.asarray(total_variance) / conditional_variance
     return 0.5 * jnp.log(jnp.maximum(ratio, 1.0))
 
@@ -74,11 +77,16 @@ def variance_gain(means: Array, best: Array) -> Array:
     return given_best.var(0)
 
 
+def least_gain(gain: Array) -> float:
+    """Gains up to this are rounding."""
+    return 8.0 * float(jnp.finfo(gain.dtype).eps)
+
+
 def information_ratio(regret: Array, gain: Array) -> Array:
     """Delta^2 / g, zero where nothing is lost and infinite where nothing is learned at a loss."""
-    smallest = jnp.finfo(gain.dtype).tiny
-    ratio = regret**2 / jnp.maximum(gain, smallest)
-    return jnp.where(regret <= 0.0, 0.0, jnp.where(gain > smallest, ratio, jnp.inf))
+    learns = gain > least_gain(gain)
+    ratio = regret**2 / jnp.where(learns, gain, 1.0)
+    return jnp.where(regret <= 0.0, 0.0, jnp.where(learns, ratio, jnp.inf))
 
 
 def deterministic_choice(regret: Array, gain: Array, available: Array) -> Array:
@@ -133,5 +141,5 @@ def two_action_choice(key: Array, regret: Array, gain: Array, available: Array) 
     """An action [] drawn from the IDS distribution, which mixes at most two."""
     i, j, q = two_action_mixture(regret, gain, available)
     mixed = jnp.where(jax.random.bernoulli(key, q), j, i)
-    nothing_to_learn = ~(jnp.where(available, gain, 0.0).max() > jnp.finfo(gain.dtype).tiny)
+    nothing_to_learn = ~(jnp.where(available, gain, 0.0).max() > least_gain(gain))
     return jnp.where(nothing_to_learn, jnp.argmin(jnp.where(available, regret, jnp.inf)), mixed)

@@ -72,7 +72,8 @@ def make_loop(
         choose_key, absorb_key = jax.random.split(key)
         now = look_around(carry)
         choice = policy.choose(choose_key, carry.policy, now)
-        valid = now.available.ravel()[choice]
+        inside = (choice >= 0) & (choice < now.available.size)  # a gather would clamp in silence
+        valid = inside & now.available.ravel()[choice]
         world, outcome, reward, expected = environment.look(
             carry.noise_key, carry.problem, carry.world, choice, beta=beta
         )

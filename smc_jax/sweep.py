@@ -17,6 +17,7 @@ from smc_jax.loop import Carry, Loop
 class Progress(NamedTuple):
     """A sweep after some of its batches: all that is needed to go on, and all that is known."""
 
+    seeds: np.ndarray  # [seeds]
     carry: Carry  # leading axis: seeds, padded to a multiple of the devices
     best: np.ndarray  # [seeds, horizon]  rewards of the best sequence
     diagnostics: Diagnostics  # [seeds, batches so far]
@@ -93,7 +94,9 @@ def make_sweep(
         carry, best = begin(keys)
         none = np.zeros((len(seeds), 0))
         best = np.asarray(best)[: len(seeds)]
-        return Progress(carry, best, Diagnostics(none, none, none > 0), Step(*5 * [none]))
+        return Progress(
+            np.asarray(seeds), carry, best, Diagnostics(none, none, none > 0), Step(*5 * [none])
+        )
 
     def go_on(progress: Progress) -> Iterator[Progress]:
         while progress.batches < loop.batches:
@@ -103,6 +106,7 @@ def make_sweep(
             diagnostics, steps = jax.tree.map(lambda x: np.asarray(x)[:seeds], (diagnostics, steps))
             _check(diagnostics, steps, progress, loop)
             progress = Progress(
+                progress.seeds,
                 carry,
                 progress.best,
                 jax.tree.map(_extend, progress.diagnostics, diagnostics),
@@ -140,10 +144,13 @@ def _check(diagnostics: Diagnostics, steps: Step, progress: Progress, loop: Loop
     if not finite.all():
         seed, batch = np.argwhere(~finite)[0]
         raise FloatingPointError(
-            f"the posterior of seed number {seed} is not finite at refit {progress.batches + batch}"
+            f"the posterior of seed {progress.seeds[seed]} is not finite"
+            f" at refit {progress.batches + batch}"
         )
     picked = progress.batches * loop.batch + np.arange(steps.valid.shape[1])
     broken = ~np.asarray(steps.valid) & (picked < progress.best.shape[1])
     if broken.any():
         seed, pick = np.argwhere(broken)[0]
-        raise RuntimeError(f"pick {picked[pick]} of seed number {seed} was not an available entry")
+        raise RuntimeError(
+            f"pick {picked[pick]} of seed {progress.seeds[seed]} was not an available entry"
+        )

@@ -32,6 +32,8 @@ def synthetic(
       noise_variance: s2.
       entry_noise: whether the noise is part of the entry, or of each look at it.
     """
+    if loadings not in LOADINGS:
+        raise ValueError(f"loadings: unknown {loadings!r}; choose from {', '.join(LOADINGS)}")
     uniform, beta = dist.Uniform(0.0, 1.0), dist.Beta(2.0, 5.0)
 
     def make(key: Array) -> Problem:

@@ -21,7 +21,7 @@ class Scores(NamedTuple):
 
     mean: Array  # [D, N]  mean over draws of the entry's mean
     total: Array  # [D, N]  total predictive variance, noise included
-    conditional: Array  # [D, N]  mean over draws of the variance once theta is known
+    conditional: Array  # [D, N]  geometric mean over draws of the variance once theta is known
     best: Array  # [S, N]  each draw's best available reward in the column
 
 
@@ -71,7 +71,8 @@ def information_directed(
         mean, variance = _given_theta(scope, sigma, prediction)
         total = (prediction.variance + sigma**2).mean(0) + prediction.mean.var(0)
         best = jnp.where(column.available, column.discount * mean, -jnp.inf).max(1)
-        return Scores(prediction.mean.mean(0), total, variance.mean(0), best)
+        conditional = jnp.exp(jnp.log(variance).mean(0))
+        return Scores(prediction.mean.mean(0), total, conditional, best)
 
     def gains(state: LiveState, view: View) -> Array:
         """Information gain [D, N] of every entry."""

@@ -4,10 +4,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 from jax import Array
+from jax.flatten_util import ravel_pytree
 
 from smc_jax import beliefs, ensemble
-from smc_jax.beliefs import Belief
+from smc_jax.beliefs import Belief, Diagnostics
 from smc_jax.ensemble import Ensemble, Prediction
 from smc_jax.policies.base import Policy, blank
 from smc_jax.types import Outcome, Parameters, View
@@ -86,4 +88,9 @@ def live(
         )
         return state._replace(ensemble=members, summary=summary)
 
-    return Policy(init, refit, choose, absorb, lambda state: belief.diagnose(state.belief))
+    def diagnose(state: LiveState) -> Diagnostics:
+        diagnostics = belief.diagnose(state.belief)
+        broken = jnp.isnan(ravel_pytree(state.summary)[0]).any()
+        return diagnostics._replace(finite=diagnostics.finite & ~broken)
+
+    return Policy(init, refit, choose, absorb, diagnose)

@@ -1,0 +1,299 @@
+"""The column algebra against the dense joint Gaussian."""
+
+import functools
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.stats
+from problems import (
+    assert_gaussian,
+    dense_entries,
+    dense_gradient,
+    dense_latents,
+    dense_log_likelihood,
+    gradient_by_differences,
+    make_problem,
+    padded,
+)
+
+from smc_jax import ensemble, gaussian
+from smc_jax.types import Observations, Outcome
+
+VARIANTS = pytest.mark.parametrize(("intercepts", "repeats"), [(False, False), (True, True)])
+
+
+posterior = jax.jit(gaussian.latent_posterior)
+start = jax.jit(ensemble.start)
+predict = jax.jit(ensemble.predict)
+
+
+@jax.jit
+def likelihood_of(parameters, observations):
+    return gaussian.log_likelihood(
+        parameters.loadings, parameters.intercepts, parameters.sigma**2, observations
+    )
+
+
+def only_column(observations, n):
+    return Observations(*(np.asarray(x)[:, n : n + 1] for x in observations))
+
+
+@pytest.mark.parametrize("rank", [1, 2, 7])
+@pytest.mark.usefixtures("x64")
+def test_inverse_and_log_det(rank):
+    rng = np.random.default_rng(0)
+    factors = rng.normal(size=(11, rank, 2 * rank))
+    matrices = np.eye(rank) + factors @ factors.transpose(0, 2, 1)
+    inverse, log_det = jax.jit(gaussian.inverse_and_log_det)(matrices.transpose(1, 2, 0))
+    np.testing.assert_allclose(inverse.transpose(2, 0, 1), np.linalg.inv(matrices), atol=1e-12)
+    np.testing.assert_allclose(log_det, np.linalg.slogdet(matrices)[1], rtol=1e-12)
+
+
+@VARIANTS
+@pytest.mark.usefixtures("x64")
+def test_log_likelihood_column_by_column(intercepts, repeats):
+    parameters, observations, looks = make_problem(1, intercepts=intercepts, repeats=repeats)
+    assert len(looks[0][0]) == 0
+    for n in range(len(looks)):
+        value = likelihood_of(parameters, only_column(observations, n))
+        expected = dense_log_likelihood(parameters, looks[n : n + 1])
+        np.testing.assert_allclose(value, expected, rtol=1e-11, atol=1e-11)
+    value = likelihood_of(parameters, observations)
+    np.testing.assert_allclose(value, dense_log_likelihood(parameters, looks), rtol=1e-11)
+
+
+@VARIANTS
+@pytest.mark.usefixtures("x64")
+def test_log_likelihood_gradient(intercepts, repeats):
+    """Against finite differences, and against autodiff through the dense covariance."""
+    parameters, observations, looks = make_problem(2, intercepts=intercepts, repeats=repeats)
+    arguments = (parameters.loadings, parameters.intercepts, parameters.sigma**2)
+
+    def fast(arguments):
+        return 3.0 * gaussian.log_likelihood(*arguments, observations)
+
+    gradient = jax.jit(jax.grad(fast))(arguments)
+    differences = gradient_by_differences(fast, arguments)
+    chex.assert_trees_all_close(gradient, differences, rtol=1e-6, atol=1e-6)
+    reference = dense_gradient(arguments, *padded(looks, length=18))
+    chex.assert_trees_all_close(
+        gradient, jax.tree.map(lambda x: 3 * x, reference), rtol=1e-10, atol=1e-10
+    )
+
+
+def test_data_have_no_gradient():
+    parameters, observations, _ = make_problem(2)
+    gradient = jax.grad(likelihood_of, argnums=1)(parameters, observations)
+    chex.assert_trees_all_equal(gradient, jax.tree.map(jnp.zeros_like, observations))
+
+
+@VARIANTS
+@pytest.mark.usefixtures("x64")
+def test_posterior_and_entry_moments(intercepts, repeats):
+    parameters, observations, looks = make_problem(3, intercepts=intercepts, repeats=repeats)
+    columns = posterior(parameters, observations)
+    entry_mean, entry_variance = gaussian.entry_moments(parameters, columns)
+    for n, look in enumerate(looks):
+        mean, covariance = dense_latents(parameters, *look)
+        np.testing.assert_allclose(columns.mean[n], mean, atol=1e-12)
+        np.testing.assert_allclose(columns.covariance[n], covariance, atol=1e-12)
+        mean, covariance = dense_entries(parameters, *look)
+        np.testing.assert_allclose(entry_mean[:, n], mean, atol=1e-12)
+        np.testing.assert_allclose(entry_variance[:, n], np.diag(covariance), atol=1e-12)
+
+
+@pytest.mark.parametrize("repeats", [False, True])
+def test_sample_latents_moments(repeats):
+    """Five columns of nine moments at |z| < 5: fails by chance with probability 3e-5."""
+    parameters, observations, looks = make_problem(4, repeats=repeats)
+    columns = posterior(parameters, observations)
+    keys = jax.random.split(jax.random.key(0), 20_000)
+    sample = jax.jit(jax.vmap(gaussian.sample_latents, in_axes=(0, None, None, None)))
+    samples = sample(keys, parameters, observations, columns)
+    for n, look in enumerate(looks):
+        assert_gaussian(samples[:, n], *dense_latents(parameters, *look))
+    # Columns are independent given the parameters: 1 and 2 side by side (27 moments).
+    means, blocks = zip(*(dense_latents(parameters, *looks[n]) for n in (1, 2)), strict=True)
+    side_by_side = samples[:, 1:3].reshape(len(samples), -1)
+    assert_gaussian(side_by_side, np.concatenate(means), scipy.linalg.block_diag(*blocks))
+
+
+def test_sample_matrix():
+    """Seen entries are kept; the others have the conditional moments (|z| < 5, error 1e-4)."""
+    parameters, observations, looks = make_problem(5, repeats=False)
+    sigma = float(parameters.sigma)
+    keys = jax.random.split(jax.random.key(1), 20_000)
+
+    def draw(entry_noise):
+        one = functools.partial(gaussian.sample_matrix, entry_noise=entry_noise)
+        many = jax.jit(jax.vmap(one, in_axes=(0, None, None)))
+        return np.asarray(many(keys, parameters, observations))
+
+    with_noise, noise_free = draw(True), draw(False)
+    seen = np.asarray(observations.count) > 0
+    kept = np.asarray(observations.total)[seen]
+    np.testing.assert_array_equal(
+        with_noise[:, seen], np.broadcast_to(kept, (len(keys), kept.size))
+    )
+    for n, look in enumerate(looks):
+        mean, covariance = dense_entries(parameters, *look)
+        unseen = np.setdiff1d(np.arange(len(mean)), look[0])
+        if unseen.size:
+            block = covariance[np.ix_(unseen, unseen)] + sigma**2 * np.eye(unseen.size)
+            assert_gaussian(with_noise[:, unseen, n], mean[unseen], block)
+        # W x has the rank of W: three of the rows determine the others.
+        assert_gaussian(noise_free[:, :3, n], mean[:3], covariance[:3, :3])
+
+
+@pytest.mark.usefixtures("x64")
+def test_absorb_equals_recomputing():
+    """Looks absorbed one by one, in any order, from the prior of the latents."""
+    parameters, observations, looks = make_problem(6)
+    columns = posterior(parameters, observations)
+    w, *_, sigma, b = parameters
+    rank = w.shape[1]
+    absorb = jax.jit(gaussian.absorb)
+    for n, (seen, values) in enumerate(looks):
+        column = gaussian.Column(jnp.zeros(rank), jnp.eye(rank), jnp.zeros(rank))
+        order = np.random.default_rng(n).permutation(len(seen))
+        for row, value in zip(seen[order], values[order], strict=True):
+            column = absorb(jax.random.key(0), column, w[row], value - b[row], sigma**2, 1.0)
+        np.testing.assert_allclose(column.mean, columns.mean[n], atol=1e-12)
+        np.testing.assert_allclose(column.covariance, columns.covariance[n], atol=1e-12)
+
+
+def test_absorbed_sample_has_the_posterior():
+    """A sample moved by one more look is a sample given all looks (|z| < 5, error 6e-6)."""
+    parameters, observations, looks = make_problem(7)
+    w, *_, sigma, b = parameters
+    n, row, value = 2, 4, 1.7
+    columns = posterior(parameters, observations)
+
+    def one(key):
+        sample_key, absorb_key = jax.random.split(key)
+        sample = gaussian.sample_latents(sample_key, parameters, observations, columns)[n]
+        column = gaussian.Column(columns.mean[n], columns.covariance[n], sample)
+        return gaussian.absorb(absorb_key, column, w[row], value - b[row], sigma**2, 1.0).sample
+
+    samples = jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(2), 20_000))
+    seen, values = looks[n]
+    mean, covariance = dense_latents(parameters, np.append(seen, row), np.append(values, value))
+    assert_gaussian(samples, mean, covariance)
+    # The shape as well as the moments: Kolmogorov-Smirnov rejects a true null with rate 1e-3.
+    white = (np.asarray(samples)[:, 0] - mean[0]) / np.sqrt(covariance[0, 0])
+    assert scipy.stats.kstest(white, "norm").pvalue > 1e-3
+
+
+def test_absorb_of_weight_zero_is_nothing():
+    parameters, observations, _ = make_problem(8)
+    columns = posterior(parameters, observations)
+    column = gaussian.Column(columns.mean[1], columns.covariance[1], jnp.ones(3))
+    after = gaussian.absorb(jax.random.key(0), column, parameters.loadings[0], 9.0, 0.3, 0.0)
+    chex.assert_trees_all_equal(after, column)
+
+
+def ensemble_of(seed, number):
+    parameters, observations, _ = make_problem(seed)
+    size = np.linspace(0.5, 1.5, number)
+    draws = jax.tree.map(lambda x: jnp.asarray(np.multiply.outer(size, x)), parameters)
+    return draws, observations
+
+
+@pytest.mark.usefixtures("x64")
+def test_condition_equals_restart():
+    draws, observations = ensemble_of(9, 4)
+    live = start(jax.random.key(0), draws, observations)
+    condition = jax.jit(ensemble.condition)
+    looks = [(0, 2, 1.3, 1.0), (5, 2, -0.4, 1.0), (1, 4, 2.0, 0.0), (0, 2, 1.1, 1.0)]
+    for step, look in enumerate(looks):
+        outcome = Outcome(*(jnp.asarray(x) for x in look))
+        before = live
+        live = condition(jax.random.key(step), live, outcome)
+        observations = observations.add(*outcome)
+        others = np.delete(np.arange(5), look[1] if look[3] else [])
+        untouched, now = (
+            jax.tree.map(lambda x: np.asarray(x)[:, others], e.column) for e in (before, live)
+        )
+        chex.assert_trees_all_equal(now, untouched)
+    again = start(jax.random.key(0), draws, observations)
+    chex.assert_trees_all_close(live.column[:2], again.column[:2], atol=1e-11)
+
+
+@pytest.mark.usefixtures("x64")
+def test_prediction_is_entry_moments():
+    draws, observations = ensemble_of(10, 3)
+    live = start(jax.random.key(1), draws, observations)
+    prediction = predict(live)
+    for s in range(3):
+        parameters = jax.tree.map(lambda x: x[s], draws)
+        columns = posterior(parameters, observations)
+        mean, variance = jax.jit(gaussian.entry_moments)(parameters, columns)
+        chex.assert_trees_all_close((prediction.mean[s], prediction.variance[s]), (mean, variance))
+    of_one = ensemble.predict_column(live, 3)
+    chex.assert_trees_all_close(of_one, jax.tree.map(lambda x: x[..., 3], prediction))
+
+
+def test_permuting_columns_permutes_results():
+    parameters, observations, _ = make_problem(11)
+    order = np.asarray([3, 0, 4, 1, 2])
+    shuffled = jax.tree.map(lambda x: jnp.asarray(np.asarray(x)[:, order]), observations)
+    columns = posterior(parameters, observations)
+    chex.assert_trees_all_close(
+        posterior(parameters, shuffled),
+        jax.tree.map(lambda x: x[order], columns),
+        atol=1e-6,
+    )
+    np.testing.assert_allclose(
+        likelihood_of(parameters, shuffled), likelihood_of(parameters, observations), rtol=1e-6
+    )
+
+
+@pytest.mark.usefixtures("x64")
+def test_jit_and_vmap_change_nothing():
+    draws, observations = ensemble_of(12, 3)
+
+    def everything(parameters):
+        columns = gaussian.latent_posterior(parameters, observations)
+        w, *_, sigma, b = parameters
+        gradient = jax.grad(gaussian.log_likelihood, argnums=(0, 1, 2))
+        sample = gaussian.sample_latents(jax.random.key(3), parameters, observations, columns)
+        return columns, gradient(w, b, sigma**2, observations), sample
+
+    draw = [jax.tree.map(lambda x: x[s], draws) for s in range(3)]
+    jitted = jax.jit(everything)
+    loop = jax.tree.map(lambda *x: np.stack(x), *map(jitted, draw))
+    chex.assert_trees_all_close(jax.jit(jax.vmap(everything))(draws), loop, rtol=1e-10)
+    chex.assert_trees_all_close(jitted(draw[0]), everything(draw[0]), rtol=1e-10)
+
+
+def test_float32_is_accurate_at_full_size():
+    """50 x 100, K = 20: values to 1e-4 and gradients to 1e-3 of their largest element."""
+
+    def everything():
+        parameters, observations, _ = make_problem(13, rows=50, columns=100, rank=20)
+        value_and_grad = jax.jit(jax.value_and_grad(likelihood_of))
+        return *value_and_grad(parameters, observations), posterior(parameters, observations)
+
+    value, gradient, columns = everything()
+    assert value.dtype == jnp.float32
+    with jax.enable_x64(True):
+        precise = jax.device_get(everything())
+    np.testing.assert_allclose(value, precise[0], rtol=1e-4)
+    for name in ("loadings", "sigma", "intercepts"):
+        reference = getattr(precise[1], name)
+        difference = np.abs(getattr(gradient, name) - reference)
+        assert difference.max() < 1e-3 * np.abs(reference).max(), name
+    chex.assert_trees_all_close(jax.device_get(columns), precise[2], atol=1e-3)
+
+
+def test_observations_add_and_from_matrix():
+    values = jnp.asarray([[1.0, jnp.nan], [3.0, 4.0]])
+    built = Observations.from_matrix(values, jnp.asarray([[True, False], [True, True]]))
+    added = Observations.empty(2, 2)
+    for row, column, value, weight in [(0, 0, 1, 1), (1, 0, 3, 1), (1, 1, 4, 1), (0, 1, 9, 0)]:
+        added = added.add(row, column, value, weight)
+    chex.assert_trees_all_equal(built, added)

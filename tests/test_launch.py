@@ -1,0 +1,299 @@
+"""The launcher's contract: its files, going on after a stop, and one line for bad input."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+import jax
+import matplotlib.image
+import numpy as np
+import pytest
+from ml_collections import ConfigDict
+
+from configs import synthetic
+from launch import experiment, results, run
+from launch.experiment import ConfigError
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CONFIG = f"--config={ROOT / 'configs' / 'synthetic.py'}"
+HORIZON, REFITS, SEEDS = 24, 3, 2
+SHAPE = {"rows": 8, "columns": 10, "rank": 3, "true_rank": 2, "seeds": SEEDS, "first_seed": 5}
+STEPS = {"inference.first_steps": 50, "inference.steps": 50, "horizon": HORIZON, "refits": REFITS}
+TINY = {"policies": "thompson,random"} | SHAPE | STEPS
+FILES = {"config.json", "curves.npz", "summary.json", "regret.png"}
+
+
+def tiny(changes=()):
+    config = synthetic.get_config()
+    config.update_from_flattened_dict(TINY | dict(changes))
+    return config
+
+
+def load(workdir):
+    with np.load(workdir / "curves.npz") as file:
+        return dict(file)
+
+
+def assert_same_curves(first, second):
+    assert first.keys() == second.keys()
+    for name in first:
+        np.testing.assert_array_equal(first[name], second[name], err_msg=name)
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def strict_json(path):
+    return json.loads(path.read_text(), parse_constant=pytest.fail)  # NaN is not JSON
+
+
+def begin(*arguments, cwd):
+    """The command in a process of its own, with the devices and the cache of this one."""
+    environment = os.environ | {
+        "PYTHONPATH": str(ROOT),
+        "JAX_NUM_CPU_DEVICES": str(jax.device_count()),
+        "JAX_COMPILATION_CACHE_DIR": str(jax.config.jax_compilation_cache_dir),
+    }
+    line = [sys.executable, "-m", "launch.run", *arguments]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(line, cwd=cwd, env=environment, text=True, **pipes)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    workdir = tmp_path_factory.mktemp("finished") / "made" / "by the run"
+    run.run(tiny(), workdir)
+    return workdir
+
+
+@pytest.fixture
+def workdir(finished, tmp_path):
+    """A copy of the finished run that a test may change."""
+    return pathlib.Path(shutil.copytree(finished, tmp_path / "copy"))
+
+
+@pytest.fixture
+def computed(monkeypatch):
+    """The names of the policies that are run from here on."""
+    names, run_policy = [], run.run_policy
+
+    def record(config, name, checkpoint):
+        names.append(name)
+        return run_policy(config, name, checkpoint)
+
+    monkeypatch.setattr(run, "run_policy", record)
+    return names
+
+
+def test_the_four_files_and_nothing_else(finished):
+    assert contents(finished).keys() == FILES
+    pixels = matplotlib.image.imread(finished / "regret.png")[..., :3]
+    assert (np.ptp(pixels, axis=2) > 0.1).mean() > 0.002
+
+
+def test_curves_have_the_keys_and_shapes_of_the_contract(finished):
+    per_pick, per_refit = (SEEDS, HORIZON), (SEEDS, REFITS)
+    shapes = dict.fromkeys(("regret", "reward", "rows", "cols"), per_pick)
+    shapes |= dict.fromkeys(("elbo", "effective_rank"), per_refit)
+    expected = {
+        f"{p}/{key}": shape for p in ("thompson", "random") for key, shape in shapes.items()
+    }
+    curves = load(finished)
+    assert {key: value.shape for key, value in curves.items()} == expected
+    assert np.isfinite(curves["thompson/elbo"]).all()
+    assert np.isin(curves["thompson/effective_rank"], [1, 2, 3]).all()
+    assert np.isnan(curves["random/elbo"]).all()
+
+
+def test_summary_says_what_the_curves_say(finished):
+    summary, curves = strict_json(finished / "summary.json"), load(finished)
+    assert summary["policies"].keys() == {"thompson", "random"}
+    for name, one in summary["policies"].items():
+        for percent, pick in (("10", 2), ("25", 6), ("50", 12), ("100", 24)):
+            values = curves[f"{name}/regret"][:, pick - 1].astype(np.float64)
+            assert one["regret"][percent] == pytest.approx(values.mean())
+            assert one["sem"][percent] == pytest.approx(abs(values[0] - values[1]) / 2)
+        assert one["seconds"] > 0
+        assert one["compile_seconds"] > 0
+    last = curves["thompson/effective_rank"][:, -1]
+    assert summary["policies"]["thompson"]["effective_rank"] == pytest.approx(last.mean())
+    assert summary["policies"]["random"]["effective_rank"] is None
+    assert summary["setting"]["horizon"] == HORIZON
+    assert summary["setting"]["seeds"] == [5, 6]
+
+
+@pytest.mark.parametrize("name", ["thompson", "random"])
+def test_regret_follows_from_the_entries_picked(finished, name):
+    curves = load(finished)
+    for index, seed in enumerate((5, 6)):
+        start, _ = jax.jit(experiment.build(tiny(), "random").start)(jax.random.key(seed))
+        entries = np.asarray(start.problem.entries, np.float64)
+        taken = np.asarray(start.world.times) > 0
+        best = np.sort(entries[~taken])[::-1][:HORIZON]
+        rows, cols = curves[f"{name}/rows"][index], curves[f"{name}/cols"][index]
+        regret = np.cumsum(best - entries[rows, cols])
+        np.testing.assert_allclose(curves[f"{name}/regret"][index], regret, atol=1e-4)
+        np.testing.assert_allclose(curves[f"{name}/reward"][index], entries[rows, cols], rtol=1e-5)
+        assert len(set(zip(rows, cols, strict=True))) == HORIZON
+        assert not taken[rows, cols].any()
+
+
+def test_config_json_repeats_the_run(finished, tmp_path):
+    record = strict_json(finished / "config.json")
+    assert record["versions"]["jax"] == jax.__version__
+    run.run(ConfigDict(record["config"]), tmp_path / "again")
+    assert_same_curves(load(tmp_path / "again"), load(finished))
+
+
+def test_a_finished_run_is_not_computed_again(workdir, computed):
+    before, summary = load(workdir), strict_json(workdir / "summary.json")
+    assert run.run(tiny(), workdir) == summary
+    assert computed == []
+    assert_same_curves(load(workdir), before)
+
+
+def test_a_policy_is_added_to_the_finished_ones(workdir, computed):
+    before = load(workdir)
+    summary = run.run(tiny({"policies": "oracle,random"}), workdir)
+    assert computed == ["oracle"]
+    after = load(workdir)
+    assert_same_curves({key: after[key] for key in before}, before)
+    assert summary["policies"].keys() == {"thompson", "random", "oracle"}
+    recorded = ConfigDict(strict_json(workdir / "config.json")["config"])
+    assert set(experiment.policy_names(recorded)) == summary["policies"].keys()
+
+
+class InterruptedBar(run.tqdm):
+    def update(self, n=1):
+        super().update(n)
+        if self.n == 2:
+            raise KeyboardInterrupt
+
+
+def test_an_interrupted_policy_goes_on_from_its_checkpoint(finished, tmp_path, monkeypatch, capsys):
+    run.run(tiny({"policies": "random"}), tmp_path)
+    monkeypatch.setattr(run, "tqdm", InterruptedBar)
+    with pytest.raises(KeyboardInterrupt):
+        run.run(tiny(), tmp_path)
+    assert {key.split("/")[0] for key in load(tmp_path)} == {"random"}
+    assert contents(tmp_path).keys() == FILES | {"thompson.checkpoint.npz"}
+    monkeypatch.undo()
+    capsys.readouterr()
+    run.run(tiny(), tmp_path)
+    assert re.findall(r"(\d)/3 ", capsys.readouterr().err)[0] == "2"
+    assert contents(tmp_path).keys() == FILES
+    assert_same_curves(load(tmp_path), load(finished))
+
+
+@pytest.mark.parametrize("unwritten", sorted(FILES))
+def test_an_interrupt_between_two_files_is_mended(finished, tmp_path, monkeypatch, unwritten):
+    def stop(source, target):
+        if target.name == unwritten:
+            raise KeyboardInterrupt
+        os.rename(source, target)
+
+    monkeypatch.setattr(results.os, "replace", stop)
+    with pytest.raises(KeyboardInterrupt):
+        run.run(tiny({"policies": "random"}), tmp_path)
+    monkeypatch.undo()
+    run.run(tiny({"policies": "random"}), tmp_path)
+    expected = {key: value for key, value in load(finished).items() if key.startswith("random")}
+    assert_same_curves(load(tmp_path), expected)
+    assert contents(tmp_path).keys() == FILES
+
+
+def test_ctrl_c_exits_with_130_and_the_same_command_goes_on(tmp_path):
+    # Long refits after the first leave time for the signal.
+    slow = {"policies": "random,thompson", "refits": 6, "inference.steps": 5000}
+    settings = [f"--config.{field}={value}" for field, value in (TINY | slow).items()]
+    stopped, whole = tmp_path / "stopped", tmp_path / "whole"
+    line = [CONFIG, *settings, f"--workdir={stopped}"]
+    with begin(*line, cwd=tmp_path) as process:
+        said = b""
+        while not re.search(rb"thompson[^\r]* [1-5]/6 ", said):
+            more = os.read(process.stderr.fileno(), 4096)
+            assert more, said.decode()
+            said += more
+        process.send_signal(signal.SIGINT)
+        _, last_words = process.communicate()
+    assert process.returncode == 130, last_words
+    assert "Traceback" not in last_words
+    assert {key.split("/")[0] for key in load(stopped)} == {"random"}
+    assert (stopped / "thompson.checkpoint.npz").exists()
+
+    process = begin(*line, cwd=tmp_path)
+    table = process.communicate()[0].splitlines()
+    assert process.returncode == 0
+    assert table[0].split()[:9] == ["policy", "10", "%", "25", "%", "50", "%", "100", "%"]
+    assert [row.split()[0] for row in table[1:3]] == ["random", "thompson"]
+    run.run(tiny(slow), whole)
+    assert_same_curves(load(stopped), load(whole))
+
+
+BAD = {
+    "policies": ("ids,telepathy", " , "),
+    "noise_variance": (-0.1, 0.0),
+    "beta": (-0.1, 1.1, float("nan")),
+    "horizon": (81, 0),
+    "seeds": (0,),
+    "rank": (9, 0),
+    "refits": (25,),
+    "model.noise_rate": (0.0,),
+    "inference.start": ("middle",),
+    "inference.steps": (0,),
+    "ids.scope": ("galaxy",),
+    "ids.draws": (0,),
+    "oracle.picks": ("both",),
+}
+
+
+@pytest.mark.parametrize(("field", "value"), [(f, value) for f in BAD for value in BAD[f]])
+def test_a_field_that_cannot_be_used_is_named(tmp_path, field, value):
+    config = tiny({"policies": "ids,oracle", field: value})
+    with pytest.raises(ConfigError, match=rf"^config\.{re.escape(field)}: "):
+        run.run(config, tmp_path / "new")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_in_the_way_of_the_workdir(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    for blocked in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(ConfigError, match=r"^workdir: "):
+            run.run(tiny(), blocked)
+    assert contents(tmp_path) == {"file": b"mine"}
+
+
+@pytest.mark.parametrize("field", ["seeds", "true_rank", "inference.steps"])
+def test_another_experiment_in_the_workdir_is_left_alone(workdir, field):
+    before = contents(workdir)
+    with pytest.raises(ConfigError, match=rf"^workdir: .*config\.{field.split('.')[0]}"):
+        run.run(tiny({field: 1}), workdir)
+    assert contents(workdir) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ([CONFIG, "--workdir=new", "--config.seeds=abc"], "config.seeds"),
+        ([CONFIG, "--workdir=new", "--config.sedes=3"], "sedes"),
+        ([CONFIG, "--workdir=new", "--config.policies=ids", "--config.ids.scope=x"], "ids.scope"),
+        (["--config=missing.py", "--workdir=new"], "missing.py"),
+        ([], "--config"),
+        ([CONFIG, "--workdir=", "--config.policies=random", "--config.seeds=1"], "--workdir"),
+    ],
+    ids=["type", "field", "scope", "file", "flags", "workdir"],
+)
+def test_bad_input_costs_one_line_and_status_2(tmp_path, arguments, named):
+    process = begin(*arguments, cwd=tmp_path)
+    printed, complaint = process.communicate()
+    assert process.returncode == 2, complaint
+    assert re.fullmatch(r"error: .+\n", complaint)
+    assert named in complaint
+    assert printed == ""
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,273 @@
+"""Invariances of the loop and the sweep on a tiny experiment, and the synthetic data."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from smc_jax import beliefs, inference, start, sweep
+from smc_jax.beliefs import Diagnostics
+from smc_jax.data.synthetic import synthetic
+from smc_jax.loop import make_loop
+from smc_jax.model import gamma_process
+from smc_jax.policies import POLICIES, Setting
+
+ROWS, COLUMNS, INITIAL = 8, 12, 6
+DATA = synthetic(rows=ROWS, columns=COLUMNS, true_rank=3)
+NOISY = synthetic(rows=ROWS, columns=COLUMNS, true_rank=3, entry_noise=False)
+
+
+@functools.cache
+def make_policy(name):
+    model = gamma_process(rank=3)
+    svi = inference.svi(model=model, optimiser=inference.adam(), window=5)
+    belief = beliefs.variational(model, start.spectral(model), svi, first_steps=10, steps=5)
+    return POLICIES[name](
+        Setting(belief, entry_noise=True), **({"draws": 4} if name == "ids" else {})
+    )
+
+
+def experiment(policy, *, data=DATA, horizon=20, refits=4, **settings):
+    return make_loop(
+        data, policy, horizon=horizon, refits=refits, **{"initial": INITIAL, **settings}
+    )
+
+
+def finish(runner, progress):
+    for progress in runner.go_on(progress):  # noqa: B007, B020
+        pass
+    return progress
+
+
+def run(loop, seeds, **settings):
+    runner = sweep.make_sweep(loop, **settings)
+    progress = finish(runner, runner.start(seeds))
+    return progress, sweep.curves(progress)
+
+
+def assert_same(one, other):
+    jax.tree.map(np.testing.assert_array_equal, one, other)
+
+
+@functools.cache
+def oracle_run():
+    return run(experiment(make_policy("oracle")), [0, 1, 2])
+
+
+def replay(progress, curves, seed):
+    """The matrix, the times each entry was chosen before every pick, and the picks."""
+    entries = np.asarray(progress.carry.problem.entries[seed], np.float64)
+    rows, cols = curves.rows[seed], curves.cols[seed]
+    times = np.asarray(progress.carry.world.times[seed]).copy()
+    np.subtract.at(times, (rows, cols), 1)  # what is left is the design
+    assert times.min() >= 0
+    assert times.sum() == INITIAL
+    before = []
+    for row, col in zip(rows, cols, strict=True):
+        before.append(times[row, col])
+        times[row, col] += 1
+    return entries, times, np.array(before)
+
+
+def test_regret_is_that_of_the_picks():
+    progress, curves = oracle_run()
+    assert curves.regret.shape == (3, 20)
+    for seed in range(3):
+        entries, times, before = replay(progress, curves, seed)
+        assert (before == 0).all()  # no repeats, of the design or of a pick
+        picked = entries[curves.rows[seed], curves.cols[seed]]
+        np.testing.assert_allclose(curves.reward[seed], picked, rtol=1e-6)
+        untouched = times.copy()
+        np.subtract.at(untouched, (curves.rows[seed], curves.cols[seed]), 1)
+        best = np.sort(entries[untouched == 0])[::-1][:20]
+        np.testing.assert_allclose(curves.regret[seed], np.cumsum(best - picked), atol=1e-4)
+
+
+def test_regret_with_repeats_and_noise_counts_the_discount_and_not_the_noise():
+    loop = experiment(make_policy("oracle"), data=NOISY, beta=0.5, once=False)
+    progress, curves = run(loop, [3])
+    entries, times, before = replay(progress, curves, 0)
+    assert before.max() > 0
+    picked = entries[curves.rows[0], curves.cols[0]] * 0.5**before
+    design = times.copy()
+    np.subtract.at(design, (curves.rows[0], curves.cols[0]), 1)
+    ladder = (entries * 0.5**design)[..., None] * 0.5 ** np.arange(20)
+    best = np.sort(np.maximum(ladder, 0).ravel())[::-1][:20]
+    np.testing.assert_allclose(curves.regret[0], np.cumsum(best - picked), atol=1e-4)
+    noise = (curves.reward[0] - picked) / 0.5**before
+    # 20 normals with variance 0.1: each end of this range is left by 5e-4 of the seeds.
+    assert stats.chi2.ppf(5e-4, 20) < (noise**2).sum() / 0.1 < stats.chi2.ppf(1 - 5e-4, 20)
+
+
+def test_policies_meet_the_same_matrix_design_and_noise():
+    results = {}
+    for name in ("oracle", "random"):
+        loop = experiment(make_policy(name), data=NOISY, horizon=40, refits=2)
+        progress, curves = run(loop, [4])
+        design = np.asarray(progress.carry.world.times[0]).copy()
+        np.subtract.at(design, (curves.rows[0], curves.cols[0]), 1)
+        picks = zip(curves.rows[0].tolist(), curves.cols[0].tolist(), strict=True)
+        rewards = dict(zip(picks, curves.reward[0].tolist(), strict=True))
+        results[name] = progress.carry.problem, design, progress.best, rewards
+    one, other = results["oracle"], results["random"]
+    assert_same(one[:3], other[:3])
+    common = one[3].keys() & other[3].keys()
+    assert len(common) > 5
+    assert one[3].keys() != other[3].keys()
+    assert all(one[3][entry] == other[3][entry] for entry in common)
+
+
+def test_a_seed_has_one_curve_alone_in_a_sweep_and_on_any_devices():
+    loop = experiment(make_policy("ids"), horizon=8, refits=2)
+    first, second = jax.devices()[:2]
+    _, together = run(loop, [0, 1, 2], devices=[first, second])
+    _, alone = run(loop, [1], devices=[second])
+    assert_same(jax.tree.map(lambda x: x[1:2], together), alone)
+    assert not np.array_equal(together.regret[0], together.regret[1])
+    assert np.isfinite(together.elbo).all()
+    assert ((together.effective_rank >= 1) & (together.effective_rank <= 3)).all()
+
+
+@pytest.mark.parametrize("segment", [2, 3])
+def test_segments_do_not_change_the_result(segment):
+    """Three of four batches leave one, which runs alone."""
+    _, curves = run(experiment(make_policy("oracle")), [0, 1, 2], segment=segment)
+    assert_same(curves, oracle_run()[1])
+
+
+def test_resume_equals_no_stop():
+    loop = experiment(make_policy("oracle"))
+    runner = sweep.make_sweep(loop)
+    batches = runner.go_on(runner.start([0, 1, 2]))
+    next(batches)
+    middle = next(batches)
+    assert middle.batches == 2
+    resumed = finish(sweep.make_sweep(loop), middle)
+    assert resumed.batches == 4
+    assert_same(sweep.curves(resumed), oracle_run()[1])
+
+
+@pytest.mark.parametrize(
+    ("horizon", "refits", "batch", "batches"), [(18, 4, 5, 4), (9, 6, 2, 5), (3, 8, 1, 3)]
+)
+def test_a_horizon_that_refits_do_not_divide(horizon, refits, batch, batches):
+    loop = experiment(make_policy("random"), horizon=horizon, refits=refits)
+    assert (loop.batch, loop.batches) == (batch, batches)
+    progress, curves = run(loop, [0])
+    assert progress.steps.row.shape == (1, batch * batches)
+    assert {x.shape for x in curves[:4]} == {(1, horizon)}
+    assert {x.shape for x in curves[4:]} == {(1, batches)}
+
+
+def test_the_last_batch_may_find_nothing_left_but_the_horizon_may_not():
+    tiny = synthetic(rows=1, columns=7, true_rank=1)
+    settings = {"data": tiny, "initial": 0, "refits": 2}
+    _, curves = run(experiment(make_policy("random"), horizon=7, **settings), [0])
+    assert sorted(curves.cols[0]) == list(range(7))
+    np.testing.assert_allclose(curves.regret[0, -1], 0.0, atol=1e-5)  # all entries, in any order
+    with pytest.raises(RuntimeError, match="pick 7 of seed number 0 was not an available entry"):
+        run(experiment(make_policy("random"), horizon=8, **settings), [0])
+
+
+def test_a_poisoned_posterior_is_an_error_that_names_seed_and_refit():
+    """The second seed's matrix is not made of numbers, and the fit is what must notice."""
+    poisoned = jax.random.key_data(jax.random.split(jax.random.key(8), 5)[0])
+
+    def data(key):
+        problem = DATA(key)
+        bad = (jax.random.key_data(key) == poisoned).all()
+        return problem._replace(entries=jnp.where(bad, jnp.nan, problem.entries))
+
+    with pytest.raises(FloatingPointError, match="seed number 1 is not finite at refit 0"):
+        run(experiment(make_policy("thompson"), data=data, horizon=4, refits=2), [7, 8])
+
+
+def test_a_posterior_that_fails_later_names_its_refit():
+    counter = make_policy("random")._replace(
+        init=lambda key, view, truth: jnp.zeros((), int),
+        refit=lambda key, state, view: state + 1,
+        diagnose=lambda state: Diagnostics.none()._replace(finite=state < 4),
+    )
+    for segment in (1, 2):
+        with pytest.raises(FloatingPointError, match="seed number 0 is not finite at refit 3"):
+            run(experiment(counter), [0], segment=segment)
+
+
+def test_an_unavailable_choice_is_an_error():
+    stubborn = make_policy("random")._replace(
+        choose=lambda key, state, view: jnp.argmin(view.observations.count)
+    )
+    blind = stubborn._replace(choose=lambda key, state, view: jnp.asarray(5))
+    run(experiment(stubborn, horizon=4, refits=2), [0])
+    with pytest.raises(RuntimeError, match="pick 1 of seed number 0 was not an available entry"):
+        run(experiment(blind, horizon=4, refits=2, initial=0), [0])
+
+
+def test_segments_run_one_compiled_program():
+    traces = []
+
+    def refit(key, state, view):
+        traces.append(1)
+        return state
+
+    runner = sweep.make_sweep(experiment(make_policy("random")._replace(refit=refit)))
+    batches = runner.go_on(runner.start([0, 1, 2]))
+    next(batches)
+    first = len(traces)
+    assert first > 0
+    assert len(list(batches)) == 3
+    assert len(traces) == first
+
+
+def test_columns_have_the_stated_covariance():
+    problem = synthetic(rows=4, columns=40_000, true_rank=2, noise_variance=0.3)(jax.random.key(0))
+    w = np.asarray(problem.truth.loadings, np.float64)
+    expected = w @ w.T + 0.3 * np.eye(4)
+    entries = np.asarray(problem.entries, np.float64)
+    variances = np.outer(np.diag(expected), np.diag(expected)) + expected**2
+    z = (entries @ entries.T / 40_000 - expected) / np.sqrt(variances / 40_000)
+    assert np.abs(z).max() < 5  # ten moments: fails for 6e-6 of the seeds
+    np.testing.assert_allclose(problem.truth.sigma**2, 0.3, rtol=1e-6)
+
+
+def test_noise_of_the_look_leaves_a_matrix_of_the_true_rank():
+    problem = NOISY(jax.random.key(0))
+    assert np.linalg.matrix_rank(np.asarray(problem.entries), tol=1e-3) == 3
+    np.testing.assert_allclose(problem.noise**2, 0.1, rtol=1e-6)
+    assert DATA(jax.random.key(0)).noise == 0
+    assert np.linalg.matrix_rank(np.asarray(DATA(jax.random.key(0)).entries), tol=1e-3) == ROWS
+
+
+def test_kinds_of_loadings():
+    def loadings(kind, seed, **sizes):
+        return np.asarray(
+            synthetic(loadings=kind, **sizes)(jax.random.key(seed)).truth.loadings, np.float64
+        )
+
+    sizes = {"rows": 400, "columns": 1, "true_rank": 5}
+    # Kolmogorov-Smirnov at 0.001 each: fails for 0.2 % of the seeds.
+    assert stats.kstest(loadings("uniform", 0, **sizes).ravel(), stats.uniform.cdf).pvalue > 1e-3
+    assert stats.kstest(loadings("beta", 0, **sizes).ravel(), stats.beta(2, 5).cdf).pvalue > 1e-3
+    sizes["rows"] = 40
+    mixed = synthetic(loadings="mixed", **sizes)
+    keys = jax.random.split(jax.random.key(1), 40)
+    means = jax.jit(jax.vmap(lambda key: mixed(key).truth.loadings.mean()))(keys)
+    # Means are 1/2 or 2/7, with deviations below 0.021: five of them are 0.105.
+    near = np.abs(np.asarray(means)[:, None] - [1 / 2, 2 / 7]) < 0.1
+    assert (near.sum(1) == 1).all()
+    assert 8 <= near[:, 0].sum() <= 32  # binomial: left by 1e-4 of the seeds
+
+
+def test_golden_run():
+    """float32 on a CPU: a change here is a change of the experiment."""
+    _, random = run(experiment(make_policy("random")), [0])
+    _, oracle = oracle_run()
+    np.testing.assert_allclose(
+        random.regret[0, [4, 9, 19]], [8.786139, 13.318761, 21.978076], rtol=1e-3
+    )
+    np.testing.assert_allclose(
+        oracle.regret[0, [4, 9, 19]], [10.18198, 16.816544, 14.833373], rtol=1e-3
+    )
