@@ -6,7 +6,10 @@ from ml_collections import config_dict
 def get_config() -> config_dict.ConfigDict:
     """Model, inference and policies as used throughout; experiments override what differs."""
     config = config_dict.ConfigDict()
-    config.policies = "ids,thompson,oracle,greedy,random"  # comma-separated, or a tuple
+    # Comma-separated, or a tuple.
+    config.policies = config_dict.FieldReference(
+        "ids,thompson,oracle,greedy,random", field_type=object
+    )
     config.seeds = 10
     config.first_seed = 0
     config.rank = 20  # K, the bound that the model is given

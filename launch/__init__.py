@@ -11,7 +11,8 @@ from pathlib import Path
 # OpenBLAS threads fight XLA's for the same cores. Must be set before NumPy is imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Seeds are sharded over devices: one CPU device a core.
-os.environ.setdefault("JAX_NUM_CPU_DEVICES", str(os.cpu_count() or 1))
+_CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+os.environ.setdefault("JAX_NUM_CPU_DEVICES", str(_CORES or 1))
 # An experiment takes seconds to compile and is launched again and again.
 _CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "smc_jax" / "xla"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_CACHE))

@@ -37,11 +37,12 @@ def single_fit(config: ConfigDict, seen: float) -> Callable[[jax.Array], tuple]:
     make_problem = experiment.make_data(config)
 
     def fit(key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        data_key, mask_key, fit_key, draw_key, elbo_key = jax.random.split(key, 5)
+        keys = jax.random.split(key, 6)
+        data_key, mask_key, start_key, fit_key, draw_key, elbo_key = keys
         problem: Problem = make_problem(data_key)
         mask = jax.random.bernoulli(mask_key, seen, problem.entries.shape)
         observations = Observations.from_matrix(problem.entries, mask)
-        state = belief.init(fit_key, observations, None)
+        state = belief.init(start_key, observations, None)
         state = belief.refit(fit_key, state, observations)
         bound = inference.elbo(elbo_key, state.q, observations, model=model, draws=256)
         draws = beliefs.draws(draw_key, belief, state, 64)

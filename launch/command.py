@@ -17,9 +17,13 @@ def fail(message: str) -> NoReturn:
 def parse(arguments: Sequence[str]) -> list[str]:
     """Absl's parser, whose complaints become one line."""
     try:
-        return flags.FLAGS(arguments)
+        rest = flags.FLAGS(arguments)
+        if flags.FLAGS.config is not None:
+            flags.FLAGS.config.policies  # noqa: B018  a missing file is reported at first use
+        return rest
     except Exception as error:  # a config file is Python: reading it can raise anything
-        fail(f"{error}")
+        unknown = isinstance(error, KeyError | AttributeError)
+        fail(f"no such config field: {error.args[0]}" if unknown else str(error))
 
 
 class CompileClock:

@@ -1,11 +1,13 @@
 """From a config to the functions that run it. All complaints about a config are made here."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from jax import Array
 from ml_collections import ConfigDict
 
+from configs import synthetic as synthetic_config
 from smc_jax import beliefs
 from smc_jax.data.synthetic import LOADINGS, synthetic
 from smc_jax.environment import Problem
@@ -51,6 +53,7 @@ def validate(config: ConfigDict) -> None:
                 value = value[part]
             raise ConfigError(f"config.{field}: {what}, got {value!r}")
 
+    _check_fields(config, synthetic_config.get_config(), "config")
     for name in policy_names(config):
         known = ", ".join(POLICIES)
         if name not in POLICIES:
@@ -58,7 +61,9 @@ def validate(config: ConfigDict) -> None:
     require(bool(policy_names(config)), "policies", "must name at least one policy")
     for field in ("seeds", "rows", "columns", "rank", "true_rank", "refits"):
         require(config[field] >= 1, field, "must be at least 1")
+    last_seed = config.first_seed + config.seeds - 1
     require(config.first_seed >= 0, "first_seed", "must not be negative")
+    require(last_seed < 2**32, "first_seed", "must leave every seed below 2^32")
     require(config.rank <= config.rows, "rank", f"must be at most rows = {config.rows}")
     require(config.true_rank <= config.rows, "true_rank", f"must be at most rows = {config.rows}")
     require(0.0 <= config.beta <= 1.0, "beta", "must lie in [0, 1]")
@@ -105,6 +110,28 @@ def validate(config: ConfigDict) -> None:
             make_policy(config, name)
         except (ValueError, TypeError) as error:
             raise ConfigError(f"config.{error}") from error
+
+
+def _check_fields(config: ConfigDict, reference: ConfigDict, path: str) -> None:
+    """Raises ConfigError where a field is missing, unknown, of the wrong type or not finite."""
+    for field in sorted({*reference.keys(), *config.keys()}):
+        name = f"{path}.{field}"
+        if field not in config or field not in reference:
+            raise ConfigError(f"{name}: {'missing' if field not in config else 'no such field'}")
+        value, kind = config[field], reference.get_type(field)
+        if isinstance(reference[field], ConfigDict):
+            if not isinstance(value, ConfigDict):
+                raise ConfigError(f"{name}: must be a group of fields, got {value!r}")
+            _check_fields(value, reference[field], name)
+            continue
+        number = int | float if kind is float else kind
+        if value is None and reference[field] is None:
+            continue
+        fits = isinstance(value, number) and isinstance(value, bool) == (kind is bool)
+        if not fits and kind is not object:
+            raise ConfigError(f"{name}: must be of type {kind.__name__}, got {value!r}")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ConfigError(f"{name}: must be finite, got {value!r}")
 
 
 def entry_noise(config: ConfigDict) -> bool:

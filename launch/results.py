@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import zipfile
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -14,7 +15,7 @@ from ml_collections import ConfigDict
 from scipy import stats
 
 import smc_jax
-from launch.experiment import ConfigError
+from launch.experiment import ConfigError, policy_names
 from smc_jax.sweep import Curves, Progress
 
 FRACTIONS = (10, 25, 50, 100)  # percent of the horizon
@@ -44,6 +45,12 @@ def open_workdir(workdir: Path, config: ConfigDict) -> None:
     path = workdir / "config.json"
     try:
         workdir.mkdir(parents=True, exist_ok=True)
+        left = [*workdir.glob("curves.npz"), *workdir.glob("*.checkpoint.npz")]
+        if left and not path.exists():
+            raise ConfigError(
+                f"workdir: {workdir} holds {left[0].name} but no config.json to tell of what;"
+                " choose an empty directory"
+            )
         if path.exists():
             held = json.loads(path.read_text())["config"]
             for field in sorted((held.keys() | record.keys()) - {"policies"}):
@@ -52,10 +59,15 @@ def open_workdir(workdir: Path, config: ConfigDict) -> None:
                         f"workdir: {workdir} holds another experiment, with config.{field} ="
                         f" {json.dumps(held.get(field))}; choose an empty directory"
                     )
+            record["policies"] = ",".join(
+                dict.fromkeys((*policy_names(ConfigDict(held)), *policy_names(config)))
+            )
         versions = {name: metadata.version(name) for name in PACKAGES}
         versions |= {"smc_jax": smc_jax.__version__, "python": platform.python_version()}
         write_json(path, {"config": record, "versions": versions, "device": str(jax.devices()[0])})
-    except (OSError, KeyError, json.JSONDecodeError) as error:
+    except ConfigError:
+        raise
+    except (OSError, KeyError, TypeError, AttributeError, ValueError) as error:
         raise ConfigError(f"workdir: cannot use {workdir}: {error}") from error
 
 
@@ -64,6 +76,13 @@ def load_curves(workdir: Path) -> dict[str, Curves]:
     path = workdir / "curves.npz"
     if not path.exists():
         return {}
+    try:
+        return _read_curves(path)
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+        raise ConfigError(f"workdir: cannot read {path}: {error}") from error
+
+
+def _read_curves(path: Path) -> dict[str, Curves]:
     with np.load(path) as file:
         names = dict.fromkeys(key.split("/")[0] for key in file)
         return {
@@ -105,7 +124,7 @@ def paired_interval(first: np.ndarray, second: np.ndarray) -> tuple[float, float
     return mean, mean - width, mean + width
 
 
-def summarise(curves: dict[str, Curves], times: dict[str, dict[str, float]]) -> dict[str, Any]:
+def summarise(curves: dict[str, Curves], times: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Regret at fractions of the horizon with standard errors, and paired differences."""
     policies: dict[str, Any] = {}
     for name, one in curves.items():
@@ -140,10 +159,12 @@ def table(summary: dict[str, Any]) -> str:
             spread = one["sem"][percent]
             line += f"{one['regret'][percent]:>8.1f} " + (f"±{spread:<4.0f}" if spread else 5 * " ")
         for reference in references:
-            ratio = one["regret"]["100"] / policies[reference]["regret"]["100"]
-            line += f"{ratio:>10.2f}"
+            base = policies[reference]["regret"]["100"]
+            line += f"{one['regret']['100'] / base:>10.2f}" if base else 10 * " "
         rank = "" if one["effective_rank"] is None else f"{one['effective_rank']:.1f}"
-        lines.append(line + f"{rank:>7}{one['seconds']:>9.1f}{one['compile_seconds']:>9.1f}")
+        times = (one["seconds"], one["compile_seconds"])
+        cells = ("" if seconds is None else f"{seconds:.1f}" for seconds in times)
+        lines.append(line + f"{rank:>7}" + "".join(f"{cell:>9}" for cell in cells))
     for reference in references:
         for name, one in policies.items():
             if reference in one["paired"]:
@@ -156,24 +177,31 @@ def table(summary: dict[str, Any]) -> str:
 
 
 def save_checkpoint(path: Path, progress: Progress) -> None:
-    """An unfinished sweep; typed keys are stored as their data."""
+    """An unfinished sweep; typed keys are stored as their data, seeds that only pad are not."""
     leaves = [
-        jax.random.key_data(leaf) if _is_key(leaf) else leaf for leaf in jax.tree.leaves(progress)
+        np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)[: len(progress.seeds)]
+        for leaf in jax.tree.leaves(progress)
     ]
-    write(path, lambda file: np.savez(file, *map(np.asarray, leaves)))
+    write(path, lambda file: np.savez(file, *leaves))
 
 
 def load_checkpoint(path: Path, like: Progress) -> Progress:
-    """An unfinished sweep, placed on the devices as `like` is."""
+    """An unfinished sweep, padded and placed on the devices as `like` is."""
     old, structure = jax.tree.flatten(like)
-    with np.load(path) as file:
-        stored = [file[f"arr_{index}"] for index in range(len(old))]
+    try:
+        with np.load(path) as file:
+            stored = [file[f"arr_{index}"] for index in range(len(old))]
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+        raise ConfigError(f"workdir: cannot resume from {path}, delete it: {error}") from error
 
     def restore(value: np.ndarray, leaf: Any) -> Any:
         if isinstance(leaf, np.ndarray):
             return value
-        array = jax.random.wrap_key_data(jax.numpy.asarray(value)) if _is_key(leaf) else value
-        return jax.device_put(array, leaf.sharding)
+        padding = np.repeat(value[-1:], len(leaf) - len(value), axis=0)
+        array = jax.numpy.asarray(np.concatenate([value, padding]))
+        return jax.device_put(
+            jax.random.wrap_key_data(array) if _is_key(leaf) else array, leaf.sharding
+        )
 
     return jax.tree.unflatten(structure, map(restore, stored, old))
 

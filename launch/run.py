@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
 from absl import app, flags
 from ml_collections import ConfigDict, config_flags
 from tqdm import tqdm
@@ -28,7 +29,7 @@ SECONDS_BETWEEN_CHECKPOINTS = 20.0
 def run_policy(config: ConfigDict, name: str, checkpoint: Path) -> Curves:
     """All seeds of one policy, with a progress bar; goes on from a checkpoint if there is one."""
     loop = experiment.build(config, name)
-    sweep = make_sweep(loop)
+    sweep = make_sweep(loop, devices=jax.devices()[: config.seeds])
     begun: Progress = sweep.start(range(config.first_seed, config.first_seed + config.seeds))
     if checkpoint.exists():
         begun = results.load_checkpoint(checkpoint, begun)
@@ -46,8 +47,12 @@ def run_policy(config: ConfigDict, name: str, checkpoint: Path) -> Curves:
         except KeyboardInterrupt:
             results.save_checkpoint(checkpoint, progress)
             raise
-    checkpoint.unlink(missing_ok=True)
     return curves(progress)
+
+
+def checkpoint_path(workdir: Path, name: str) -> Path:
+    """Where an unfinished policy waits."""
+    return workdir / f"{name}.checkpoint.npz"
 
 
 def run(config: ConfigDict, workdir: Path) -> dict[str, Any]:
@@ -57,11 +62,14 @@ def run(config: ConfigDict, workdir: Path) -> dict[str, Any]:
     clock = CompileClock()
     finished = results.load_curves(workdir)
     summary_path = workdir / "summary.json"
-    old = json.loads(summary_path.read_text())["policies"] if finished else {}
-    times = {name: old[name] for name in finished}
+    old = json.loads(summary_path.read_text())["policies"] if summary_path.exists() else {}
+    unknown = {"seconds": None, "compile_seconds": None}
+    times = {name: old.get(name, unknown) for name in finished}
+    horizon = experiment.horizon(config)
     setting = {
-        "horizon": experiment.horizon(config),
+        "horizon": horizon,
         "initial": experiment.initial_size(config),
+        "refits": -(-horizon // -(-horizon // config.refits)),
         "seeds": [config.first_seed, config.first_seed + config.seeds - 1],
         "rows": config.rows,
         "columns": config.columns,
@@ -77,15 +85,17 @@ def run(config: ConfigDict, workdir: Path) -> dict[str, Any]:
     for name in asked:
         if name not in finished:
             began, compiled = time.monotonic(), clock.seconds
-            finished[name] = run_policy(config, name, workdir / f"{name}.checkpoint.npz")
+            finished[name] = run_policy(config, name, checkpoint_path(workdir, name))
             compiling = clock.seconds - compiled
             times[name] = {
                 "seconds": time.monotonic() - began - compiling,
                 "compile_seconds": compiling,
             }
         summary = {**results.summarise(finished, times), "setting": setting}
-        results.save_curves(workdir, finished)
+        # The summary first: a policy counts as finished once its curves are there.
         results.write_json(summary_path, summary)
+        results.save_curves(workdir, finished)
+        checkpoint_path(workdir, name).unlink(missing_ok=True)
         plot.regret_plot(workdir / "regret.png", finished, title=describe(config))
     return summary
 
@@ -102,14 +112,12 @@ def main(arguments: Sequence[str]) -> None:
     """Parses the flags and runs; one line and exit status 2 for whatever the user can mend."""
     if len(arguments) > 1:
         fail(f"unexpected argument {arguments[1]!r}; settings are given as --config.FIELD=VALUE")
-    if CONFIG.value is None or WORKDIR.value is None:
+    if CONFIG.value is None or not WORKDIR.value:
         fail("give --config=configs/synthetic.py and --workdir=DIR")
     workdir = Path(WORKDIR.value)
     try:
         summary = run(CONFIG.value, workdir)
-    except ConfigError as error:
-        fail(str(error))
-    except FloatingPointError as error:
+    except (ConfigError, FloatingPointError, RuntimeError) as error:
         fail(str(error))
     except KeyboardInterrupt:
         print(f"\ninterrupted; the same command goes on from what is in {workdir}", file=sys.stderr)

@@ -57,7 +57,9 @@ def look(
     entry = problem.entries[row, column]
     value = entry + problem.noise * jax.random.normal(noise_key)
     discount = jnp.power(jnp.asarray(beta, value.dtype), times)
-    weight = (discount > 0).astype(value.dtype)
+    # Nothing is seen twice where a second look would show the very same value.
+    seen = (discount > 0) & ((times == 0) | (problem.noise > 0))
+    weight = seen.astype(value.dtype)
     outcome = Outcome(row, column, value, weight)
     world = World(
         world.observations.add(row, column, value, weight), world.times.at[row, column].add(1)

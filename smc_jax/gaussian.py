@@ -68,8 +68,10 @@ def log_likelihood(
 ) -> Array:
     """log p(Y | W, b, s2) with the latent columns integrated out.
 
-    -1/2 sum_n [ |O_n| log(2 pi s2) + log det A_n + (|y_n - b|^2 - (y_n - b)'W m_n) / s2 ],
+    -1/2 sum_n [ |O_n| log(2 pi s2) + log det A_n + |y_n - b - W m_n|^2 / s2 + |m_n|^2 ],
     with its gradient in closed form. The observations are data: their gradient is zero.
+    The last two terms equal (|y_n - b|^2 - (y_n - b)'W m_n) / s2 without its cancellation. In
+    float32 the inverses lose accuracy once |W_k|^2 / s2 exceeds about 1e5.
     """
     return _log_likelihood_forward(loadings, intercepts, variance, observations)[0]
 
@@ -84,19 +86,20 @@ def _log_likelihood_forward(
     b = intercepts[:, None]
     explained = loadings @ mean
     centred = total - count * b
-    squares = square - b * (total + centred)
-    quadratic = (squares - centred * explained).sum() / variance
+    residual = centred - count * explained  # [D, N], summed over the looks at each entry
+    looks = jnp.maximum(count, 1.0)
+    scatter = jnp.maximum(square - total**2 / looks, 0.0)  # of the looks around their mean
+    residual_squares = (scatter + residual**2 / looks).sum()
+    quadratic = residual_squares / variance + (mean**2).sum()
     constant = count.sum() * jnp.log(2 * jnp.pi * variance)
     value = -0.5 * (constant + log_det.sum() + quadratic)
 
     k, columns = mean.shape
-    residual = centred - count * explained  # [D, N], summed over the looks at each entry
     spread = (count @ covariance.reshape(k * k, columns).T).reshape(-1, k, k)
     d_loadings = (residual @ mean.T - jnp.einsum("dkl,dl->dk", spread, loadings)) / variance
     d_intercepts = residual.sum(1) / variance
     # tr Sigma^-1 = (|O| - sum_n (K - tr C_n)) / s2 and |Sigma^-1 y|^2 = |residuals|^2 / s2^2.
     freedom = count.sum() - (k * columns - jnp.einsum("kkn->", covariance))
-    residual_squares = (squares - explained * (centred + residual)).sum()
     d_variance = -0.5 * (freedom / variance - residual_squares / variance**2)
     return value, (d_loadings, d_intercepts, d_variance, observations)
 

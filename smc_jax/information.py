@@ -17,6 +17,11 @@ def best_groups(best: Array) -> Array:
     return jnp.argmax(best[:, None] == best[None, :], axis=1)
 
 
+def without_rounding(gain: Array, scale: ArrayLike) -> Array:
+    """The gain, or exactly zero where it is no more than the rounding of numbers of that scale."""
+    return jnp.where(gain > 8.0 * jnp.finfo(gain.dtype).eps * scale, gain, 0.0)
+
+
 def mutual_information(outcomes: Array, groups: Array) -> Array:
     """I(A*; y_a) of one action from its outcome probabilities [S, B] under each draw.
 
@@ -28,7 +33,8 @@ def mutual_information(outcomes: Array, groups: Array) -> Array:
     joint = jnp.zeros_like(outcomes).at[groups].add(outcomes / draws)
     best = joint.sum(1, keepdims=True)
     marginal = joint.sum(0, keepdims=True)
-    return (xlogy(joint, joint) - xlogy(joint, best) - xlogy(joint, marginal)).sum()
+    information = (xlogy(joint, joint) - xlogy(joint, best) - xlogy(joint, marginal)).sum()
+    return without_rounding(information, 1.0)
 
 
 def normal_bins(mean: Array, scale: Array, bins: int) -> Array:
@@ -65,7 +71,7 @@ def gaussian_gain(total_variance: ArrayLike, conditional_variance: ArrayLike) ->
     With the geometric mean over draws of the latter it bounds I(A*; y_a) from above.
     """
     ratio = jnp.asarray(total_variance) / conditional_variance
-    return 0.5 * jnp.log(jnp.maximum(ratio, 1.0))
+    return without_rounding(0.5 * jnp.log(ratio), 1.0)
 
 
 def variance_gain(means: Array, best: Array) -> Array:
@@ -74,17 +80,12 @@ def variance_gain(means: Array, best: Array) -> Array:
     groups = best_groups(best)
     same = (groups[:, None] == groups[None, :]).astype(means.dtype)
     given_best = same @ means / same.sum(1, keepdims=True)
-    return given_best.var(0)
-
-
-def least_gain(gain: Array) -> float:
-    """Gains up to this are rounding."""
-    return 8.0 * float(jnp.finfo(gain.dtype).eps)
+    return without_rounding(given_best.var(0), (means**2).mean(0))
 
 
 def information_ratio(regret: Array, gain: Array) -> Array:
     """Delta^2 / g, zero where nothing is lost and infinite where nothing is learned at a loss."""
-    learns = gain > least_gain(gain)
+    learns = gain > 0.0
     ratio = regret**2 / jnp.where(learns, gain, 1.0)
     return jnp.where(regret <= 0.0, 0.0, jnp.where(learns, ratio, jnp.inf))
 
@@ -116,16 +117,21 @@ def two_action_mixture(
     def minimiser(t: Array) -> Array:
         return jnp.argmin(jnp.where(available, 2.0 * regret - t * gain, jnp.inf))
 
-    def bisect(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
-        low, high = ends
+    def bisect(_: int, ends: tuple[Array, ...]) -> tuple[Array, ...]:
+        low, high, i, j = ends
         middle = jnp.sqrt(low * high)
         action = minimiser(middle)
         rising = regret[action] > middle * gain[action]
-        return jnp.where(rising, middle, low), jnp.where(rising, high, middle)
+        return (
+            jnp.where(rising, middle, low),
+            jnp.where(rising, high, middle),
+            jnp.where(rising, action, i),
+            jnp.where(rising, j, action),
+        )
 
     tiny, huge = jnp.full((), 1e-12), jnp.full((), 1e12)
-    low, high = lax.fori_loop(0, iterations, bisect, (tiny, huge))
-    i, j = minimiser(low), minimiser(high)
+    ends = (tiny, huge, minimiser(tiny), minimiser(huge))
+    _, _, i, j = lax.fori_loop(0, iterations, bisect, ends)
     # d/dq of ((1-q) Di + q Dj)^2 / ((1-q) gi + q gj) vanishes at D = 0 or 2 D' g = D g'.
     slope_regret, slope_gain = regret[j] - regret[i], gain[j] - gain[i]
     product = slope_regret * slope_gain
@@ -141,5 +147,5 @@ def two_action_choice(key: Array, regret: Array, gain: Array, available: Array) 
     """An action [] drawn from the IDS distribution, which mixes at most two."""
     i, j, q = two_action_mixture(regret, gain, available)
     mixed = jnp.where(jax.random.bernoulli(key, q), j, i)
-    nothing_to_learn = ~(jnp.where(available, gain, 0.0).max() > least_gain(gain))
+    nothing_to_learn = ~(available & (gain > 0.0)).any()
     return jnp.where(nothing_to_learn, jnp.argmin(jnp.where(available, regret, jnp.inf)), mixed)

@@ -49,7 +49,8 @@ def make_loop(
       make_problem: draws the matrix from a key.
       policy: who chooses.
       horizon: H, the number of picks; the last batch may run over, and is cut by the caller.
-      refits: the number of batches H is divided into.
+      refits: into how many batches H is divided; each has ceil(H / refits) picks, so that a
+        horizon they do not divide may end after fewer.
       initial: the size of the initial design, which is not counted in H.
       beta: discount of a repeated choice.
       once: forbids repeats.

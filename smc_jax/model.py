@@ -11,8 +11,8 @@ from jax import Array
 from smc_jax.gaussian import log_likelihood
 from smc_jax.types import Observations, Parameters, Unconstrained
 
-# exp stays a normal float32 on this range, and so do the densities and their gradients.
-LOG_RANGE = 80.0
+# On this range products of two exponentials (w^2, sigma^2, gamma r) stay normal float32 numbers.
+LOG_RANGE = 40.0
 
 
 class Model(NamedTuple):
@@ -79,7 +79,7 @@ def gamma_process(
     hyper = dist.Gamma(1.0, 1.0)
     noise = sigma_prior(noise_shape, noise_rate)
     intercept = dist.Normal(0.0, intercept_scale)
-    known_sigma = jnp.sqrt(jnp.asarray(fixed_noise or jnp.nan, float))
+    known_sigma = jnp.sqrt(jnp.asarray(jnp.nan if fixed_noise is None else fixed_noise, float))
 
     def log_prior(parameters: Parameters) -> Array:
         w, r, gamma, gamma0, c0, sigma, b = parameters
@@ -130,6 +130,7 @@ def gamma_process(
 
     def log_volume(u: Unconstrained) -> Array:
         logs = u._replace(intercepts=None)
-        return sum((value.sum() for value in jax.tree.leaves(logs)), jnp.zeros(()))
+        clipped = (jnp.clip(value, -LOG_RANGE, LOG_RANGE) for value in jax.tree.leaves(logs))
+        return sum((value.sum() for value in clipped), jnp.zeros(()))
 
     return Model(rank, intercepts, log_prior, sample_prior, constrain, unconstrain, log_volume)

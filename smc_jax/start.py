@@ -40,11 +40,11 @@ def _row_means(observations: Observations) -> Array:
 
 
 def _root_mean_square(observations: Observations, intercepts: Array) -> Array:
-    """The scale of the data; 1 where there are none."""
+    """The scale of the data; 1 where they have none."""
     b = intercepts[:, None]
     squares = observations.square - 2 * b * observations.total + observations.count * b**2
-    number = observations.count.sum()
-    return jnp.where(number > 0, jnp.sqrt(squares.sum() / jnp.maximum(number, 1.0)), 1.0)
+    mean_square = squares.sum() / jnp.maximum(observations.count.sum(), 1.0)
+    return jnp.sqrt(jnp.where(mean_square > 0.0, mean_square, 1.0))
 
 
 def _start(model: Model, loadings: Callable[[Array, Observations, Array, Array], Array]) -> Start:
@@ -90,9 +90,10 @@ def random(model: Model) -> Start:
 
 
 def maximum_a_posteriori(model: Model, *, steps: int = 300) -> Start:
-    """Maximises log p(Y, W, sigma, b | r, gamma, gamma0, c0) from the spectral start.
+    """Maximises log p(Y, log W, log sigma, b | r, gamma, gamma0, c0) from the spectral start.
 
-    The hyperparameters are held there: freed, they make the joint maximum run away.
+    It is the mode in log space: in W itself the gamma density has a pole at zero. The
+    hyperparameters are held there: freed, they make the joint maximum run away.
     """
     origin = spectral(model)
     adam = optax.adam(optax.cosine_decay_schedule(0.05, steps))

@@ -49,7 +49,7 @@ class Observations(NamedTuple):
         """Each entry under the mask seen once; values elsewhere are ignored, NaN included."""
         chex.assert_equal_shape([values, mask])
         count = jnp.asarray(mask, jnp.result_type(float))
-        values = jnp.where(count > 0, values, 0.0)
+        values = jnp.where(count > 0, values, 0.0).astype(count.dtype)
         return cls(count, values, values**2)
 
     def add(self, row: Array, column: Array, value: Array, weight: Array) -> "Observations":
@@ -75,4 +75,4 @@ class Outcome(NamedTuple):
     row: Array  # [] int
     column: Array  # [] int
     value: Array  # []  the entry, with noise, before the discount
-    weight: Array  # []  1 if the value was seen, 0 if the discount hid it (beta = 0, repeated)
+    weight: Array  # []  1 if the look showed something new, 0 if not (a repeat at beta = 0)

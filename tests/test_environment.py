@@ -117,7 +117,7 @@ def test_design_counts_its_looks_and_keeps_to_existing_entries(beta):
     exists = np.ones((3, 4), bool)
     exists[1, :3] = exists[2, 3] = False
     entries = np.where(exists, np.arange(12.0).reshape(3, 4) - 5.0, np.nan)
-    problem = make_problem(entries, available=exists)
+    problem = make_problem(entries, available=exists)._replace(noise=jnp.asarray(1e-6))
     world = environment.initial_design(
         jax.random.key(0), jax.random.key(1), problem, size=30, beta=beta
     )
@@ -127,7 +127,17 @@ def test_design_counts_its_looks_and_keeps_to_existing_entries(beta):
     assert times.max() > 1  # 30 looks at 8 entries: with replacement
     seen = np.minimum(times, 1) if beta == 0 else times
     np.testing.assert_array_equal(world.observations.count, seen)
-    np.testing.assert_allclose(world.observations.total, seen * np.nan_to_num(entries), rtol=1e-5)
+    total = seen * np.nan_to_num(entries)
+    np.testing.assert_allclose(world.observations.total, total, rtol=1e-4, atol=1e-4)
+
+
+def test_a_second_look_at_an_entry_without_noise_shows_nothing_new():
+    problem = make_problem(np.ones((1, 2)))
+    world = environment.initial_design(
+        jax.random.key(0), jax.random.key(1), problem, size=9, beta=0.5
+    )
+    assert world.times.sum() == 9
+    np.testing.assert_array_equal(world.observations.count, [[1, 1]])
 
 
 def test_design_is_uniform_over_existing_entries():

@@ -168,7 +168,7 @@ def test_the_last_batch_may_find_nothing_left_but_the_horizon_may_not():
     _, curves = run(experiment(make_policy("random"), horizon=7, **settings), [0])
     assert sorted(curves.cols[0]) == list(range(7))
     np.testing.assert_allclose(curves.regret[0, -1], 0.0, atol=1e-5)  # all entries, in any order
-    with pytest.raises(RuntimeError, match="pick 7 of seed number 0 was not an available entry"):
+    with pytest.raises(RuntimeError, match="pick 7 of seed 0 was not an available entry"):
         run(experiment(make_policy("random"), horizon=8, **settings), [0])
 
 
@@ -181,7 +181,7 @@ def test_a_poisoned_posterior_is_an_error_that_names_seed_and_refit():
         bad = (jax.random.key_data(key) == poisoned).all()
         return problem._replace(entries=jnp.where(bad, jnp.nan, problem.entries))
 
-    with pytest.raises(FloatingPointError, match="seed number 1 is not finite at refit 0"):
+    with pytest.raises(FloatingPointError, match="seed 8 is not finite at refit 0"):
         run(experiment(make_policy("thompson"), data=data, horizon=4, refits=2), [7, 8])
 
 
@@ -192,7 +192,7 @@ def test_a_posterior_that_fails_later_names_its_refit():
         diagnose=lambda state: Diagnostics.none()._replace(finite=state < 4),
     )
     for segment in (1, 2):
-        with pytest.raises(FloatingPointError, match="seed number 0 is not finite at refit 3"):
+        with pytest.raises(FloatingPointError, match="seed 0 is not finite at refit 3"):
             run(experiment(counter), [0], segment=segment)
 
 
@@ -202,7 +202,7 @@ def test_an_unavailable_choice_is_an_error():
     )
     blind = stubborn._replace(choose=lambda key, state, view: jnp.asarray(5))
     run(experiment(stubborn, horizon=4, refits=2), [0])
-    with pytest.raises(RuntimeError, match="pick 1 of seed number 0 was not an available entry"):
+    with pytest.raises(RuntimeError, match="pick 1 of seed 0 was not an available entry"):
         run(experiment(blind, horizon=4, refits=2, initial=0), [0])
 
 
@@ -266,8 +266,8 @@ def test_golden_run():
     _, random = run(experiment(make_policy("random")), [0])
     _, oracle = oracle_run()
     np.testing.assert_allclose(
-        random.regret[0, [4, 9, 19]], [8.786139, 13.318761, 21.978076], rtol=1e-3
+        random.regret[0, [4, 9, 19]], [8.994221, 13.922394, 21.123435], rtol=1e-3
     )
     np.testing.assert_allclose(
-        oracle.regret[0, [4, 9, 19]], [10.18198, 16.816544, 14.833373], rtol=1e-3
+        oracle.regret[0, [4, 9, 19]], [7.762138, 14.393094, 15.997356], rtol=1e-3
     )

@@ -33,7 +33,12 @@ class Setting(NamedTuple):
 
 def best_available(reward: Array, available: Array) -> Array:
     """Flat index of the largest reward [D, N] among the available entries."""
-    return jnp.argmax(jnp.where(available, reward, -jnp.inf))
+    return unless_broken(jnp.argmax(jnp.where(available, reward, -jnp.inf)), reward)
+
+
+def unless_broken(choice: Array, score: Array) -> Array:
+    """The choice, or -1, which the loop reports, where a score behind it is not a number."""
+    return jnp.where(jnp.isnan(score).any(), -1, choice)
 
 
 def blank(function: Callable[..., Any], *arguments: Any) -> Any:

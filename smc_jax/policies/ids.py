@@ -7,8 +7,8 @@ from jax import Array
 
 from smc_jax import ensemble, information
 from smc_jax.beliefs import Belief
-from smc_jax.policies.base import Policy, Setting
-from smc_jax.policies.live import Column, LiveState, live
+from smc_jax.policies.base import Policy, Setting, unless_broken
+from smc_jax.policies.live import ColumnView, LiveState, live
 from smc_jax.types import View
 
 SCOPES = ("matrix", "covariance")
@@ -66,7 +66,7 @@ def information_directed(
         if value not in choices:
             raise ValueError(f"ids.{name}: unknown {value!r}; choose from {', '.join(choices)}")
 
-    def summarise(column: Column) -> Scores:
+    def summarise(column: ColumnView) -> Scores:
         prediction, sigma = column.prediction, column.sigma[:, None]
         mean, variance = _given_theta(scope, sigma, prediction)
         total = (prediction.variance + sigma**2).mean(0) + prediction.mean.var(0)
@@ -100,8 +100,10 @@ def information_directed(
         gained = jnp.where(view.discount > 0, gained, 0.0).ravel()  # a hidden value says nothing
         available = view.available.ravel()
         if selection == "two_action":
-            return information.two_action_choice(key, regret, gained, available)
-        return information.deterministic_choice(regret, gained, available)
+            choice = information.two_action_choice(key, regret, gained, available)
+        else:
+            choice = information.deterministic_choice(regret, gained, available)
+        return unless_broken(choice, regret + gained)
 
     def freeze(state: LiveState, view: View) -> Any:
         return () if conditioned else gains(state, view)

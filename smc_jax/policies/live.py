@@ -15,7 +15,7 @@ from smc_jax.policies.base import Policy, blank
 from smc_jax.types import Outcome, Parameters, View
 
 
-class Column(NamedTuple):
+class ColumnView(NamedTuple):
     """All there is to know of one column."""
 
     sigma: Array  # [S]
@@ -37,7 +37,7 @@ def live(
     belief: Belief,
     *,
     draws: int,
-    summarise: Callable[[Column], Any],
+    summarise: Callable[[ColumnView], Any],
     choose: Callable[[Array, LiveState, View], Array],
     freeze: Callable[[LiveState, View], Any] = lambda state, view: (),
     conditioned: bool = True,
@@ -57,8 +57,10 @@ def live(
         draw_key, sample_key = jax.random.split(key)
         parameters = beliefs.draws(draw_key, belief, belief_state, draws)
         members = ensemble.start(sample_key, parameters, view.observations)
-        columns = Column(parameters.sigma, ensemble.predict(members), view.available, view.discount)
-        axes = Column(None, 2, 1, 1)  # type: ignore[arg-type]
+        columns = ColumnView(
+            parameters.sigma, ensemble.predict(members), view.available, view.discount
+        )
+        axes = ColumnView(None, 2, 1, 1)  # type: ignore[arg-type]
         summary = jax.vmap(summarise, in_axes=(axes,), out_axes=-1)(columns)
         state = LiveState(belief_state, members, summary, ())
         return state._replace(frozen=freeze(state, view))
@@ -77,7 +79,7 @@ def live(
             return state
         n = outcome.column
         members = ensemble.condition(key, state.ensemble, outcome)
-        column = Column(
+        column = ColumnView(
             members.parameters.sigma,
             ensemble.predict_column(members, n),
             view.available[:, n],
