@@ -253,6 +253,21 @@ def test_two_actions_also_beat_random_distributions():
     assert ratio <= ((distributions @ regret) ** 2 / (distributions @ gain)).min() + 1e-12
 
 
+def test_two_actions_lose_nothing_in_float32():
+    """The bisection ends one rounding apart, where the two actions must not become one."""
+    generator = np.random.default_rng(6)
+    regret = generator.uniform(0.1, 10.0, (600, 5)).astype(np.float32)
+    gain = (10.0 ** generator.uniform(-3.0, 1.0, (600, 5))).astype(np.float32)
+    mixtures = jax.jit(jax.vmap(information.two_action_mixture))(
+        regret, gain, jnp.ones((600, 5), bool)
+    )
+    weights = np.linspace(0, 1, 501)
+    for delta, g, i, j, q in zip(regret, gain, *map(np.asarray, mixtures), strict=True):
+        actual = ((1 - q) * delta[i] + q * delta[j]) ** 2 / ((1 - q) * g[i] + q * g[j])
+        best = ratios_of_pairs(delta.astype(float), g.astype(float), weights)
+        assert actual <= best * (1 + 1e-3)
+
+
 def test_two_actions_at_their_edges():
     everything = jnp.ones(3, bool)
     key = jax.random.key(0)

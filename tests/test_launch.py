@@ -250,6 +250,8 @@ BAD = {
     "ids.scope": ("galaxy",),
     "ids.draws": (0,),
     "oracle.picks": ("both",),
+    "initial_fraction": (float("inf"),),
+    "first_seed": (-1, 2**32),
 }
 
 
@@ -259,6 +261,24 @@ def test_a_field_that_cannot_be_used_is_named(tmp_path, field, value):
     with pytest.raises(ConfigError, match=rf"^config\.{re.escape(field)}: "):
         run.run(config, tmp_path / "new")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_config_of_another_shape(tmp_path):
+    config = tiny()
+    with config.ignore_type():
+        config.seeds = "4"
+    with pytest.raises(ConfigError, match=r"^config\.seeds: must be of type int"):
+        run.run(config, tmp_path / "new")
+    config = tiny()
+    del config.rows
+    with pytest.raises(ConfigError, match=r"^config\.rows: missing"):
+        run.run(config, tmp_path / "new")
+
+
+def test_results_that_no_config_explains_are_left_alone(workdir):
+    (workdir / "config.json").unlink()
+    with pytest.raises(ConfigError, match=r"^workdir: .*no config\.json"):
+        run.run(tiny(), workdir)
 
 
 def test_a_file_in_the_way_of_the_workdir(tmp_path):

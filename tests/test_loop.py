@@ -206,6 +206,13 @@ def test_an_unavailable_choice_is_an_error():
         run(experiment(blind, horizon=4, refits=2, initial=0), [0])
 
 
+@pytest.mark.parametrize("choice", [-1, 96, 1000])
+def test_a_choice_outside_the_matrix_is_an_error(choice):
+    lost = make_policy("random")._replace(choose=lambda key, state, view: jnp.asarray(choice))
+    with pytest.raises(RuntimeError, match="pick 0 of seed 0 was not an available entry"):
+        run(experiment(lost, horizon=4, refits=2), [0])
+
+
 def test_segments_run_one_compiled_program():
     traces = []
 

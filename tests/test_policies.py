@@ -16,6 +16,7 @@ from smc_jax import beliefs, environment, inference, start
 from smc_jax.data.synthetic import synthetic
 from smc_jax.model import gamma_process
 from smc_jax.policies import POLICIES, Policy, Setting
+from smc_jax.policies.base import best_available
 from smc_jax.policies.ids import GAINS, SCOPES, SELECTIONS, information_directed
 from smc_jax.types import Outcome, View
 
@@ -310,3 +311,10 @@ def test_the_oracle_needs_the_truth():
     policy = POLICIES["oracle"](fitted_setting())
     with pytest.raises(ValueError, match="oracle"):
         policy.init(jax.random.key(0), view, None)
+
+
+def test_a_score_that_is_not_a_number_is_no_choice():
+    available = jnp.asarray([[True, True], [False, True]])
+    reward = jnp.asarray([[1.0, 3.0], [9.0, 2.0]])
+    assert best_available(reward, available) == 1
+    assert best_available(reward.at[0, 0].set(jnp.nan), available) == -1
