@@ -1,8 +1,12 @@
 """The Beta-Bernoulli bandit of Russo & Van Roy, played with the library's information code.
 
 Arms with means theta ~ U[0, 1]; a pull earns 1 with probability theta. The posterior of an arm
-is Beta(1 + successes, 1 + failures): S draws of all arms stand for it at every pull, or it is
-integrated on a grid, which shows what the finite number of draws does.
+is Beta(1 + successes, 1 + failures): S draws of all arms stand for it, or it is integrated on a
+grid, which shows what the finite number of draws does.
+
+A pull changes the posterior of its own arm only, so only that arm's draws are renewed, and those
+of one more arm at random: else an arm passed over because its draws happen to be low would keep
+them for good.
 """
 
 from collections.abc import Callable
@@ -17,7 +21,8 @@ from smc_jax import information
 ARMS = 10
 CELLS = 512
 
-Rule = Callable[[Array, Array], Array]  # (key, distribution functions [A, CELLS + 1]) -> arm
+# (key, distribution functions [A, CELLS + 1], draws [A, S]) -> arm
+Rule = Callable[[Array, Array, Array], Array]
 Scores = tuple[Array, Array]  # expected regret [A] and information gain [A]
 
 
@@ -30,31 +35,43 @@ def posterior_distribution(successes: ArrayLike, failures: ArrayLike) -> Array:
 
 
 def posterior_draws(key: Array, distributions: Array, draws: int) -> Array:
-    """Independent draws [S, A] by inversion of the arms' distribution functions."""
+    """Independent draws [A, S] by inversion of the arms' distribution functions."""
     edges = jnp.arange(CELLS + 1) / CELLS
     uniform = jax.random.uniform(key, (distributions.shape[0], draws))
-    invert = jax.vmap(lambda u, below: jnp.interp(u, below, edges), out_axes=1)
-    return invert(uniform, distributions)
+    return jax.vmap(lambda u, below: jnp.interp(u, below, edges))(uniform, distributions)
+
+
+def table_information(best: Array, success: Array) -> Array:
+    """I(A*; y_a) [A] from p(A*) [A] and p(A*, y_a = 1) [A*, a].
+
+    Rows weighted by A p(a*) turn the mean over equally likely draws into one over best arms.
+    """
+    arms = best.shape[0]
+    tables = arms * jnp.stack([best[:, None] - success, success], axis=-1)
+    return jax.vmap(information.mutual_information, in_axes=(1, None))(tables, jnp.arange(arms))
 
 
 def outcome_information(theta: Array) -> Scores:
-    """Regret and I(A*; y_a) of binary outcomes from draws [S, A]; the groups are the arms."""
-    outcomes = jnp.stack([1.0 - theta, theta], axis=-1)
-    groups = theta.argmax(1)
-    gain = jax.vmap(information.mutual_information, in_axes=(1, None))(outcomes, groups)
-    return theta.max(1).mean() - theta.mean(0), gain
+    """Regret and I(A*; y_a) of binary outcomes from draws [A, S].
+
+    Draws of the same best arm are summed first, as `mutual_information` would do draw by draw.
+    """
+    arms, draws = theta.shape
+    member = (theta.argmax(0) == jnp.arange(arms)[:, None]).astype(theta.dtype)  # [A*, S]
+    success = member @ theta.T / draws
+    return jnp.trace(success) - success.sum(0), table_information(member.mean(1), success)
 
 
 def outcome_variance(theta: Array) -> Scores:
-    """Regret and Var(E[y_a | A*]) from draws [S, A]."""
-    return theta.max(1).mean() - theta.mean(0), information.variance_gain(theta, theta.argmax(1))
+    """Regret and Var(E[y_a | A*]) from draws [A, S]."""
+    gain = information.variance_gain(theta.T, theta.argmax(0))
+    return theta.max(0).mean() - theta.mean(1), gain
 
 
 def exact_information(distributions: Array) -> Scores:
     """Regret and I(A*; y_a) with the posterior integrated on the grid, no draws.
 
-    p(A* = a, theta_a = x) = f_a(x) prod over b != a of F_b(x). Rows of the outcome tables that
-    are weighted by A p(a*) turn the mean over equally likely draws into one over best arms.
+    p(A* = a, theta_a = x) = f_a(x) prod over b != a of F_b(x).
     """
     arms = distributions.shape[0]
     same = jnp.eye(arms, dtype=bool)
@@ -67,14 +84,13 @@ def exact_information(distributions: Array) -> Scores:
     given_below = jnp.where(below > 1e-30, mean_below / jnp.maximum(below, 1e-30), 0.0)
     maximum = best @ centres  # E[max theta; A* = a]
     success = jnp.where(same, maximum[:, None], best @ given_below.T)  # [A*, a]
-    tables = arms * jnp.stack([best.sum(1, keepdims=True) - success, success], axis=-1)
-    gain = jax.vmap(information.mutual_information, in_axes=(1, None))(tables, jnp.arange(arms))
-    return maximum.sum() - success.sum(0), gain
+    return maximum.sum() - success.sum(0), table_information(best.sum(1), success)
 
 
-def thompson(key: Array, distributions: Array) -> Array:
-    """The best arm of one draw."""
-    return posterior_draws(key, distributions, 1)[0].argmax()
+def thompson(key: Array, distributions: Array, draws: Array) -> Array:
+    """The best arm of one new draw."""
+    del draws
+    return posterior_draws(key, distributions, 1)[:, 0].argmax()
 
 
 def two_action(key: Array, scores: Scores) -> Array:
@@ -88,45 +104,42 @@ def deterministic(key: Array, scores: Scores) -> Array:
     return information.deterministic_choice(*scores, jnp.ones(ARMS, bool))
 
 
-def from_draws(
-    select: Callable[[Array, Scores], Array], score: Callable[[Array], Scores], draws: int
-) -> Rule:
-    """IDS where S posterior draws stand for the posterior."""
-
-    def rule(key: Array, distributions: Array) -> Array:
-        draw_key, select_key = jax.random.split(key)
-        return select(select_key, score(posterior_draws(draw_key, distributions, draws)))
-
-    return rule
+def from_draws(select: Callable[[Array, Scores], Array], score: Callable[[Array], Scores]) -> Rule:
+    """IDS where posterior draws stand for the posterior."""
+    return lambda key, distributions, draws: select(key, score(draws))
 
 
 def exact(select: Callable[[Array, Scores], Array]) -> Rule:
     """IDS with the posterior itself."""
-    return lambda key, distributions: select(key, exact_information(distributions))
+    return lambda key, distributions, draws: select(key, exact_information(distributions))
 
 
-def play(key: Array, rule: Rule, *, horizon: int) -> Array:
+def play(key: Array, rule: Rule, *, horizon: int, draws: int) -> Array:
     """Pseudo-regret of one trial: the sum of max theta - theta of the arm pulled."""
-    theta_key, play_key = jax.random.split(key)
+    theta_key, prior_key, play_key = jax.random.split(key, 3)
     theta = jax.random.uniform(theta_key, (ARMS,))
 
-    def pull(state: tuple[Array, Array], key: Array) -> tuple[tuple[Array, Array], Array]:
-        counts, distributions = state
-        choose_key, outcome_key = jax.random.split(key)
-        arm = rule(choose_key, distributions)
+    def pull(state: tuple[Array, ...], key: Array) -> tuple[tuple[Array, ...], Array]:
+        counts, distributions, samples = state
+        choose_key, outcome_key, other_key, renew_key = jax.random.split(key, 4)
+        arm = rule(choose_key, distributions, samples)
         outcome = jax.random.bernoulli(outcome_key, theta[arm]).astype(int)
         counts = counts.at[arm, outcome].add(1.0)
         failures, successes = counts[arm]
         distributions = distributions.at[arm].set(posterior_distribution(successes, failures))
-        return (counts, distributions), theta.max() - theta[arm]
+        other = (arm + jax.random.randint(other_key, (), 1, ARMS)) % ARMS
+        renewed = jnp.stack([arm, other])
+        fresh = posterior_draws(renew_key, distributions[renewed], draws)
+        samples = samples.at[renewed].set(fresh)
+        return (counts, distributions, samples), theta.max() - theta[arm]
 
     prior = jnp.tile(posterior_distribution(0.0, 0.0), (ARMS, 1))
-    start = jnp.zeros((ARMS, 2)), prior
+    start = jnp.zeros((ARMS, 2)), prior, posterior_draws(prior_key, prior, draws)
     return lax.scan(pull, start, jax.random.split(play_key, horizon))[1].sum()
 
 
-def study(seed: int, rule: Rule, *, trials: int, horizon: int) -> Array:
+def study(seed: int, rule: Rule, *, trials: int, horizon: int, draws: int = 0) -> Array:
     """Pseudo-regrets [trials]; at one seed, every rule meets the same arms."""
     keys = jax.random.split(jax.random.key(seed), trials)
-    one = jax.vmap(lambda key: play(key, rule, horizon=horizon))
+    one = jax.vmap(lambda key: play(key, rule, horizon=horizon, draws=draws))
     return jax.jit(one)(keys)
