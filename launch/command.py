@@ -23,7 +23,9 @@ def parse(arguments: Sequence[str]) -> list[str]:
         return rest
     except Exception as error:  # a config file is Python: reading it can raise anything
         unknown = isinstance(error, KeyError | AttributeError)
-        fail(f"no such config field: {error.args[0]}" if unknown else str(error))
+        # A KeyError quotes its message, ml_collections once more: undo both.
+        text = str(error.args[0]).replace("\\n", " ").replace("\\'", "'").strip("'\"")
+        fail(f"no such config field: '{text}" if unknown else str(error))
 
 
 class CompileClock:

@@ -285,5 +285,5 @@ show(figure, "regret")
 # the tests then know it by its name. Larger experiments run from the command line:
 #
 # ```sh
-# python -m launch.run --config=configs/synthetic.py --workdir=results/synthetic
+# python -m launch.run --config=configs/synthetic.py --workdir=results/rank5
 # ```

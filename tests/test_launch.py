@@ -230,8 +230,9 @@ def test_ctrl_c_exits_with_130_and_the_same_command_goes_on(tmp_path):
     process = begin(*line, cwd=tmp_path)
     table = process.communicate()[0].splitlines()
     assert process.returncode == 0
-    assert table[0].split()[:9] == ["policy", "10", "%", "25", "%", "50", "%", "100", "%"]
-    assert [row.split()[0] for row in table[1:3]] == ["random", "thompson"]
+    assert table[0].startswith("cumulative regret")
+    assert table[1].split()[:9] == ["policy", "10", "%", "25", "%", "50", "%", "100", "%"]
+    assert [row.split()[0] for row in table[2:4]] == ["random", "thompson"]
     run.run(tiny(slow), whole)
     assert_same_curves(load(stopped), load(whole))
 
@@ -301,7 +302,7 @@ def test_another_experiment_in_the_workdir_is_left_alone(workdir, field):
     ("arguments", "named"),
     [
         ([CONFIG, "--workdir=new", "--config.seeds=abc"], "config.seeds"),
-        ([CONFIG, "--workdir=new", "--config.sedes=3"], "sedes"),
+        ([CONFIG, "--workdir=new", "--config.sedes=3"], "field: 'sedes'"),
         ([CONFIG, "--workdir=new", "--config.policies=ids", "--config.ids.scope=x"], "ids.scope"),
         (["--config=missing.py", "--workdir=new"], "missing.py"),
         ([], "--config"),

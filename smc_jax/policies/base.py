@@ -1,4 +1,4 @@
-"""The interface of all policies: four pure functions over a state of the policy's own."""
+"""The interface of all policies: five pure functions over a state of the policy's own."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
