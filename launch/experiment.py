@@ -104,7 +104,8 @@ def validate(config: ConfigDict) -> None:
     require(inference.start_scale > 0.0, "inference.start_scale", "must be positive")
     for field in ("draws", "bins", "chunk"):
         require(config.ids[field] >= (2 if field == "bins" else 1), f"ids.{field}", "is too small")
-    require(config.greedy.draws >= 1, "greedy.draws", "must be at least 1")
+    for name in ("greedy", "oracle"):
+        require(config[name].draws >= 1, f"{name}.draws", "must be at least 1")
     for name in policy_names(config):
         try:
             make_policy(config, name)

@@ -251,6 +251,7 @@ BAD = {
     "ids.scope": ("galaxy",),
     "ids.draws": (0,),
     "oracle.picks": ("both",),
+    "oracle.draws": (0,),
     "initial_fraction": (float("inf"),),
     "first_seed": (-1, 2**32),
 }
