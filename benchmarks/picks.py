@@ -33,7 +33,7 @@ def programs(name: str) -> dict:
     config.initial_fraction = SEEN.value * config.rows * config.columns / experiment.horizon(config)
     loop = experiment.build(config, name)
     key = jax.random.key(0)
-    carry, _ = jax.jit(loop.start)(key)
+    carry, _ = jax.jit(loop.start)(0)
     carry = jax.jit(loop.refit)(carry, key)
     # The oracle's belief needs no fit, so that a whole batch of it times the policy alone.
     picks = {"thompson": "thompson", "ids": "ids"}.get(name)
@@ -41,7 +41,7 @@ def programs(name: str) -> dict:
     if picks is not None:
         config.oracle.picks = picks
         known = experiment.build(config, "oracle")
-        start, _ = jax.jit(known.start)(key)
+        start, _ = jax.jit(known.start)(0)
         run["batch"] = (jax.jit(lambda carry: known.advance(carry, 1)), (start,))
     for function, arguments in run.values():
         jax.block_until_ready(function(*arguments))

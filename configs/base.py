@@ -50,6 +50,12 @@ def get_config() -> config_dict.ConfigDict:
     config.oracle = config_dict.create(
         picks="thompson",  # thompson, ids
         draws=16,  # of ids
+        covariance="true",  # true, second_moment, population
+    )
+    config.empirical = config_dict.create(
+        strength=5.0,  # each pair of rows counts as seen so many more times, uncorrelated
+        floor=0.1,  # least eigenvalue over their mean
+        centred=False,  # whether rows have means
     )
     config.greedy = config_dict.create(draws=16)
     return config

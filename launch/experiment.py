@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from jax import Array
 from ml_collections import ConfigDict
 
 from configs import synthetic as synthetic_config
@@ -166,8 +165,8 @@ def make_policy(config: ConfigDict, name: str) -> Policy:
     return POLICIES[name](setting, **config.get(name, {}))
 
 
-def make_data(config: ConfigDict) -> Callable[[Array], Problem]:
-    """The function from a key to the matrix."""
+def make_data(config: ConfigDict) -> Callable[..., Problem]:
+    """The function from a key and a seed's number to the matrix."""
     return synthetic(
         rows=config.rows,
         columns=config.columns,

@@ -9,6 +9,7 @@ import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
+from smc_jax.environment import Problem
 from smc_jax.inference import Fit, Inference, draw, effective_rank
 from smc_jax.model import Model
 from smc_jax.start import Start
@@ -31,7 +32,7 @@ class Diagnostics(NamedTuple):
 class Belief(NamedTuple):
     """A distribution over the parameters that is refitted as data come in."""
 
-    init: Callable[[Array, Observations, Parameters | None], Any]  # (key, data, truth)
+    init: Callable[[Array, Observations, Problem], Any]  # (key, data, problem: for oracles alone)
     refit: Callable[[Array, Any, Observations], Any]  # (key, state, data)
     draw: Callable[[Array, Any], Parameters]  # (key, state)
     diagnose: Callable[[Any], Diagnostics]
@@ -60,8 +61,8 @@ def variational(
       steps: gradient steps of every other.
     """
 
-    def init(key: Array, observations: Observations, truth: Parameters | None) -> Fit:
-        del truth
+    def init(key: Array, observations: Observations, problem: Problem) -> Fit:
+        del problem
         return inference.init(start(key, observations))
 
     def refit(key: Array, fit: Fit, observations: Observations) -> Fit:
@@ -79,14 +80,12 @@ def variational(
     )
 
 
-def known() -> Belief:
-    """The true parameters: only oracles may look."""
+def known(reveal: Callable[[Problem], Parameters]) -> Belief:
+    """Parameters that are read off the problem itself: only oracles may look."""
 
-    def init(key: Array, observations: Observations, truth: Parameters | None) -> Parameters:
+    def init(key: Array, observations: Observations, problem: Problem) -> Parameters:
         del key, observations
-        if truth is None:
-            raise ValueError("policies: oracle needs data whose true parameters are known")
-        return truth
+        return reveal(problem)
 
     return Belief(
         init=init,

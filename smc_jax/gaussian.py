@@ -142,15 +142,22 @@ def sample_latents(
 
 
 def sample_matrix(
-    key: Array, parameters: Parameters, observations: Observations, *, entry_noise: bool
+    key: Array,
+    parameters: Parameters,
+    observations: Observations,
+    columns: Columns | None = None,
+    *,
+    entry_noise: bool,
 ) -> Array:
     """An exact draw of the matrix [D, N] given the data and one draw of the parameters.
 
     With `entry_noise` the noise is part of the entry, as where each is seen once: seen entries
     keep their value, the others get a fresh noise draw. Without, the entries are b + W x_n.
+    `columns` is the latent posterior where the caller has it already.
     """
     latent_key, noise_key = jax.random.split(key)
-    columns = latent_posterior(parameters, observations)
+    if columns is None:
+        columns = latent_posterior(parameters, observations)
     latents = sample_latents(latent_key, parameters, observations, columns)
     matrix = parameters.intercepts[:, None] + parameters.loadings @ latents.T
     if not entry_noise:

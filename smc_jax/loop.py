@@ -1,4 +1,4 @@
-"""The bandit loop: one nested scan, refits outside and picks inside, a pure function of a key."""
+"""The bandit loop: one nested scan, refits outside and picks inside, a pure function of a seed."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ class Carry(NamedTuple):
 class Loop(NamedTuple):
     """An experiment as pure functions, so that it can be run in segments."""
 
-    start: Callable[[Array], tuple[Carry, Array]]  # key -> carry, best rewards [horizon]
+    start: Callable[[Array], tuple[Carry, Array]]  # seed -> carry, best rewards [horizon]
     refit: Callable[[Carry, Array], Carry]  # (carry, key): what begins a batch
     picks: Callable[[Carry, Array], tuple[Carry, Step]]  # (carry, key): the batch itself
     advance: Callable[[Carry, int], tuple[Carry, Diagnostics, Step]]  # so many more batches
@@ -34,7 +34,7 @@ class Loop(NamedTuple):
 
 
 def make_loop(
-    make_problem: Callable[[Array], Problem],
+    make_problem: Callable[[Array, Array], Problem],
     policy: Policy,
     *,
     horizon: int,
@@ -46,7 +46,7 @@ def make_loop(
     """Composes data, policy and environment.
 
     Args:
-      make_problem: draws the matrix from a key.
+      make_problem: draws the matrix from a key and the number of the seed.
       policy: who chooses.
       horizon: H, the number of picks; the last batch may run over, and is cut by the caller.
       refits: into how many batches H is divided; each has ceil(H / refits) picks, so that a
@@ -60,13 +60,16 @@ def make_loop(
     def look_around(carry: Carry) -> Any:
         return environment.view(carry.problem, carry.world, beta=beta, once=once)
 
-    def start(key: Array) -> tuple[Carry, Array]:
-        problem_key, design_key, noise_key, policy_key, init_key = jax.random.split(key, 5)
-        problem = make_problem(problem_key)
+    def start(seed: Array) -> tuple[Carry, Array]:
+        keys = jax.random.split(jax.random.key(seed), 5)
+        problem_key, design_key, noise_key, policy_key, init_key = keys
+        problem = make_problem(problem_key, seed)
         world = environment.initial_design(design_key, noise_key, problem, size=initial, beta=beta)
         best = environment.best_rewards(problem, world, horizon=horizon, beta=beta, once=once)
         now = environment.view(problem, world, beta=beta, once=once)
-        state = policy.init(init_key, now, problem.truth)
+        state = policy.init(init_key, now, problem)
+        # Its shape is that of the data, not of the experiment: without it, one program for all.
+        problem = problem._replace(truth=None)
         return Carry(policy_key, noise_key, problem, world, state), best
 
     def pick(carry: Carry, key: Array) -> tuple[Carry, Step]:

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array, lax
 
+from smc_jax.covariance import pairs, row_means
 from smc_jax.model import Model
 from smc_jax.types import Observations, Parameters, Unconstrained
 
@@ -21,10 +22,8 @@ def leading_component(observations: Observations, intercepts: Array) -> Array:
     is all there is, and each row would become a component of its own.
     """
     rows = observations.count.shape[0]
-    seen = (observations.count > 0).astype(observations.total.dtype)
-    average = observations.total / jnp.maximum(observations.count, 1.0)
-    centred = seen * (average - intercepts[:, None])
-    moment = centred @ centred.T / (seen @ seen.T + 5.0) * (1.0 - jnp.eye(rows))
+    products, count = pairs(observations, intercepts)
+    moment = products / (count + 5.0) * (1.0 - jnp.eye(rows))
 
     def iterate(_: int, u: Array) -> Array:
         u = jnp.maximum(moment @ u, 0.0)
@@ -32,11 +31,6 @@ def leading_component(observations: Observations, intercepts: Array) -> Array:
 
     u = lax.fori_loop(0, 30, iterate, jnp.full(rows, rows**-0.5))
     return jnp.sqrt(jnp.maximum(u @ moment @ u, 0.0)) * u
-
-
-def _row_means(observations: Observations) -> Array:
-    """Row means [D], shrunk towards zero as one more look at 0 would."""
-    return observations.total.sum(1) / (observations.count.sum(1) + 1.0)
 
 
 def _root_mean_square(observations: Observations, intercepts: Array) -> Array:
@@ -55,7 +49,7 @@ def _start(model: Model, loadings: Callable[[Array, Observations, Array, Array],
     """
 
     def start(key: Array, observations: Observations) -> Unconstrained:
-        b = _row_means(observations) if model.intercepts else jnp.zeros(observations.count.shape[0])
+        b = row_means(observations) if model.intercepts else jnp.zeros(observations.count.shape[0])
         scale = _root_mean_square(observations, b)
         w = loadings(key, observations, b, scale)
         gamma, gamma0, c0 = jnp.asarray([10.0, 10.0, 1.0], w.dtype)

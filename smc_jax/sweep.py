@@ -90,8 +90,7 @@ def make_sweep(
 
     def start(seeds: Sequence[int]) -> Progress:
         padding = -len(seeds) % multiple
-        keys = jnp.stack([jax.random.key(seed) for seed in [*seeds, *[seeds[-1]] * padding]])
-        carry, best = begin(keys)
+        carry, best = begin(jnp.asarray([*seeds, *[seeds[-1]] * padding], jnp.uint32))
         none = np.zeros((len(seeds), 0))
         best = np.asarray(best)[: len(seeds)]
         return Progress(

@@ -18,6 +18,8 @@ from smc_jax.model import gamma_process
 from smc_jax.policies import POLICIES, Policy, Setting
 from smc_jax.policies.base import best_available
 from smc_jax.policies.ids import GAINS, SCOPES, SELECTIONS, information_directed
+from smc_jax.policies.oracle import truth
+from smc_jax.policies.thompson import sampling
 from smc_jax.types import Outcome, View
 
 ROWS, COLUMNS = 5, 6
@@ -63,7 +65,7 @@ def play(policy, *, beta, once, batches=2, picks=3):
     """A short run: the states after each call, and the views and choices."""
     problem, world = begin(beta)
     keys = iter(jax.random.split(jax.random.key(2), 1 + batches * (1 + 2 * picks)))
-    states = [policy.init(next(keys), see(problem, world, beta=beta, once=once), problem.truth)]
+    states = [policy.init(next(keys), see(problem, world, beta=beta, once=once), problem)]
     views, choices = [], []
     for _ in range(batches):
         now = see(problem, world, beta=beta, once=once)
@@ -119,6 +121,14 @@ def test_choices_are_the_same_without_jit(name):
         assert plain.choose(key, states[-2], views[-1]) == fast
 
 
+KNOWN = beliefs.known(truth)
+
+
+def told(problem):
+    """What an oracle may look at: here the parameters alone."""
+    return environment.Problem(entries=None, noise=None, available=None, truth=problem.parameters)
+
+
 def seen_problem(rows=4, columns=3, intercepts=True):
     """Known parameters, a few looks, and the view that goes with them."""
     problem = make_problem(
@@ -131,11 +141,19 @@ def seen_problem(rows=4, columns=3, intercepts=True):
     return problem, view
 
 
-@pytest.mark.parametrize("entry_noise", [True, False])
-def test_thompson_chooses_an_entry_as_often_as_it_is_best(entry_noise):
+def sampling_oracle(setting):
+    return sampling(setting.belief, entry_noise=setting.entry_noise)
+
+
+@pytest.mark.parametrize(
+    ("kind", "entry_noise"), [("oracle", True), ("oracle", False), ("sampling", True)]
+)
+def test_thompson_chooses_an_entry_as_often_as_it_is_best(kind, entry_noise):
     problem, view = seen_problem(intercepts=False)
-    policy = POLICIES["oracle"](Setting(beliefs.known(), entry_noise))
-    state = policy.init(jax.random.key(0), view, problem.parameters)
+    kind = {"oracle": POLICIES["oracle"], "sampling": sampling_oracle}[kind]
+    policy = kind(Setting(KNOWN, entry_noise))
+    state = policy.init(jax.random.key(0), view, told(problem))
+    state = policy.refit(jax.random.key(0), state, view)
     keys = jax.random.split(jax.random.key(1), 5000)
     choices = jax.jit(jax.vmap(policy.choose, in_axes=(0, None, None)))(keys, state, view)
 
@@ -166,7 +184,7 @@ LOOKS = [(1, 0, 1.3), (2, 2, -0.4), (3, 0, 0.9), (0, 0, 2.0), (1, 0, 0.7)]
 
 def absorb_all(policy, problem, view):
     """Refits, then absorbs LOOKS, each a first or repeated look; returns the state and view."""
-    state = policy.init(jax.random.key(0), view, problem.parameters)
+    state = policy.init(jax.random.key(0), view, told(problem))
     state = policy.refit(jax.random.key(1), state, view)
     absorb = jax.jit(policy.absorb)
     looks = [(list(rows), list(values)) for rows, values in problem.looks]
@@ -200,12 +218,12 @@ def jittered(scale):
         sigma = truth.sigma * jnp.exp(scale * jax.random.normal(key))
         return truth._replace(loadings=truth.loadings * factor, sigma=sigma)
 
-    return beliefs.known()._replace(draw=draw)
+    return KNOWN._replace(draw=draw)
 
 
 def test_greedy_chooses_the_best_posterior_mean():
     problem, view = seen_problem()
-    policy = POLICIES["greedy"](Setting(beliefs.known(), True), draws=2)
+    policy = POLICIES["greedy"](Setting(KNOWN, True), draws=2)
     state, view, looks = absorb_all(policy, problem, view)
     mean, _ = dense_moments(problem.parameters, looks)
     np.testing.assert_allclose(state.summary, mean, rtol=1e-4, atol=1e-5)
@@ -251,7 +269,7 @@ def test_frozen_ratios_stay_until_the_refit():
     problem, view = seen_problem(rows=6, columns=5)
     policy = information_directed(jittered(0.3), draws=32, conditioned=False)
     view = view._replace(available=jnp.ones((6, 5), bool), discount=jnp.ones((6, 5)))
-    state = policy.init(jax.random.key(0), view, problem.parameters)
+    state = policy.init(jax.random.key(0), view, told(problem))
     before = policy.refit(jax.random.key(1), state, view)
     scores = before.summary
     np.testing.assert_allclose(
@@ -284,7 +302,7 @@ def test_every_kind_of_ids_chooses_available_entries(scope, gain, selection):
 
     @jax.jit
     def two_picks(key, view):
-        state = policy.init(key, view, problem.parameters)
+        state = policy.init(key, view, told(problem))
         state = policy.refit(key, state, view)
         first = policy.choose(key, state, view)
         row, column = jnp.divmod(first, view.available.shape[1])
@@ -307,10 +325,10 @@ def test_unknown_settings_are_named(field):
 
 
 def test_the_oracle_needs_the_truth():
-    _, view = seen_problem()
+    problem, view = seen_problem()
     policy = POLICIES["oracle"](fitted_setting())
-    with pytest.raises(ValueError, match="oracle"):
-        policy.init(jax.random.key(0), view, None)
+    with pytest.raises(ValueError, match=r"oracle\.covariance"):
+        policy.init(jax.random.key(0), view, told(problem)._replace(truth=None))
 
 
 def test_a_score_that_is_not_a_number_is_no_choice():

@@ -21,14 +21,15 @@ def synthetic(
     loadings: str = "uniform",
     noise_variance: float = 0.1,
     entry_noise: bool = True,
-) -> Callable[[Array], Problem]:
-    """A function from a key to a matrix.
+) -> Callable[..., Problem]:
+    """A function (key, seed=0) -> a matrix.
 
     Args:
       rows: D.
       columns: N.
       true_rank: K*.
-      loadings: `uniform` on [0, 1], `beta` for Beta(2, 5), `mixed` for either with equal chance.
+      loadings: `uniform` on [0, 1], `beta` for Beta(2, 5), `mixed` for uniform
+        at even seeds and Beta(2, 5) at odd ones.
       noise_variance: s2.
       entry_noise: whether the noise is part of the entry, or of each look at it.
     """
@@ -36,16 +37,16 @@ def synthetic(
         raise ValueError(f"loadings: unknown {loadings!r}; choose from {', '.join(LOADINGS)}")
     uniform, beta = dist.Uniform(0.0, 1.0), dist.Beta(2.0, 5.0)
 
-    def make(key: Array) -> Problem:
-        w_key, kind_key, x_key, noise_key = jax.random.split(key, 4)
+    def make(key: Array, seed: Array | int = 0) -> Problem:
+        w_key, _, x_key, noise_key = jax.random.split(key, 4)
         shape = (rows, true_rank)
         if loadings == "uniform":
             w = uniform.sample(w_key, shape)
         elif loadings == "beta":
             w = beta.sample(w_key, shape)
         else:
-            heads = jax.random.bernoulli(kind_key)
-            w = jnp.where(heads, uniform.sample(w_key, shape), beta.sample(w_key, shape))
+            even = jnp.asarray(seed) % 2 == 0
+            w = jnp.where(even, uniform.sample(w_key, shape), beta.sample(w_key, shape))
         sigma = jnp.sqrt(jnp.asarray(noise_variance, w.dtype))
         entries = w @ jax.random.normal(x_key, (true_rank, columns))
         noise = sigma * jax.random.normal(noise_key, (rows, columns))

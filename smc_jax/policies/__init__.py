@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from smc_jax.policies.base import Policy, Setting
+from smc_jax.policies.empirical import empirical
 from smc_jax.policies.greedy import greedy
 from smc_jax.policies.ids import ids
 from smc_jax.policies.oracle import oracle
@@ -13,6 +14,7 @@ POLICIES: dict[str, Callable[..., Policy]] = {
     "ids": ids,
     "thompson": thompson,
     "oracle": oracle,
+    "empirical": empirical,
     "greedy": greedy,
     "random": random,
 }

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from smc_jax.beliefs import Belief, Diagnostics
-from smc_jax.types import Outcome, Parameters, View
+from smc_jax.environment import Problem
+from smc_jax.types import Outcome, View
 
 
 class Policy(NamedTuple):
@@ -17,7 +18,7 @@ class Policy(NamedTuple):
     Between two refits the view changes only in the entry that was absorbed last.
     """
 
-    init: Callable[[Array, View, Parameters | None], Any]  # (key, view, truth) -> state
+    init: Callable[[Array, View, Problem], Any]  # (key, view, problem: for oracles alone) -> state
     refit: Callable[[Array, Any, View], Any]  # (key, state, view) -> state
     choose: Callable[[Array, Any, View], Array]  # (key, state, view) -> flat index into [D, N]
     absorb: Callable[[Array, Any, View, Outcome], Any]  # (key, state, view after, outcome)

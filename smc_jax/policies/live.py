@@ -11,8 +11,9 @@ from jax.flatten_util import ravel_pytree
 from smc_jax import beliefs, ensemble
 from smc_jax.beliefs import Belief, Diagnostics
 from smc_jax.ensemble import Ensemble, Prediction
+from smc_jax.environment import Problem
 from smc_jax.policies.base import Policy, blank
-from smc_jax.types import Outcome, Parameters, View
+from smc_jax.types import Outcome, View
 
 
 class ColumnView(NamedTuple):
@@ -65,8 +66,8 @@ def live(
         state = LiveState(belief_state, members, summary, ())
         return state._replace(frozen=freeze(state, view))
 
-    def init(key: Array, view: View, truth: Parameters | None) -> LiveState:
-        belief_state = belief.init(key, view.observations, truth)
+    def init(key: Array, view: View, problem: Problem) -> LiveState:
+        belief_state = belief.init(key, view.observations, problem)
         # A refit precedes every choice, so that the rest of the state needs only its shapes.
         return blank(gather, key, belief_state, view)._replace(belief=belief_state)
 

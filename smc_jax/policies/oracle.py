@@ -1,18 +1,66 @@
-"""The oracle: knows the true covariance, and only has to find the best entries."""
+"""The oracle: knows the covariance, and only has to find the best entries."""
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
 
 from smc_jax import beliefs
+from smc_jax.covariance import factorise, pairs, row_means, shrunk
+from smc_jax.environment import Problem
 from smc_jax.policies.base import Policy, Setting
 from smc_jax.policies.ids import information_directed
-from smc_jax.policies.thompson import sampling
+from smc_jax.policies.thompson import point_sampling
+from smc_jax.types import Observations, Parameters
 
 
-def oracle(setting: Setting, *, picks: str = "thompson", draws: int = 16) -> Policy:
-    """Picks by Thompson draws (the paper) or by IDS, with the true parameters in place of q.
+def truth(problem: Problem) -> Parameters:
+    """The parameters that the matrix was drawn from."""
+    if problem.truth is None:
+        raise ValueError(
+            "oracle.covariance: these data have no true parameters;"
+            " choose second_moment or population"
+        )
+    return problem.truth
 
-    `draws` is the number of matrix samples that IDS keeps.
+
+def population(*, centred: bool) -> Callable[[Problem], Parameters]:
+    """Mean and covariance over all columns of the matrix itself, or the moment about zero."""
+
+    def reveal(problem: Problem) -> Parameters:
+        whole = Observations.from_matrix(problem.entries, problem.available)
+        rows = problem.entries.shape[0]
+        centre = row_means(whole, strength=0.0) if centred else jnp.zeros(rows, whole.total.dtype)
+        return factorise(shrunk(pairs(whole, centre), strength=0.0), centre, floor=1e-3)
+
+    return reveal
+
+
+COVARIANCES = {
+    "true": truth,
+    "second_moment": population(centred=False),
+    "population": population(centred=True),
+}
+
+
+def oracle(
+    setting: Setting, *, picks: str = "thompson", draws: int = 16, covariance: str = "true"
+) -> Policy:
+    """Picks by Thompson draws (the paper) or by IDS, under parameters that it is told.
+
+    Args:
+      setting: of the experiment.
+      picks: `thompson` or `ids`.
+      draws: matrix samples that IDS keeps.
+      covariance: `true` (what the data were drawn from), or, over all columns of the matrix
+        itself, `second_moment` about zero (the paper on real data) or mean and covariance
+        (`population`).
     """
+    if covariance not in COVARIANCES:
+        known = ", ".join(COVARIANCES)
+        raise ValueError(f"oracle.covariance: unknown {covariance!r}; choose from {known}")
+    belief = beliefs.known(COVARIANCES[covariance])
     if picks == "thompson":
-        return sampling(beliefs.known(), entry_noise=setting.entry_noise)
+        return point_sampling(belief, entry_noise=setting.entry_noise)
     if picks == "ids":
-        return information_directed(beliefs.known(), draws=draws)
+        return information_directed(belief, draws=draws)
     raise ValueError(f"oracle.picks: unknown {picks!r}; choose from thompson, ids")

@@ -16,7 +16,7 @@ def random(setting: Setting) -> Policy:
         return best_available(jax.random.uniform(key, view.available.shape), view.available)
 
     return Policy(
-        init=lambda key, view, truth: (),
+        init=lambda key, view, problem: (),
         refit=lambda key, state, view: state,
         choose=choose,
         absorb=lambda key, state, view, outcome: state,
