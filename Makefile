@@ -29,8 +29,9 @@ format: .venv/ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: .venv/ready  ## time of one pick of each policy, as ratios
+bench: .venv/ready  ## time of one pick of each policy, and of OptSpace beside gemelli's
 	$(BIN)/python -m benchmarks.picks
+	$(BIN)/python -m benchmarks.completion
 
 lock: .venv/ready  ## resolve requirements.lock anew
 	$(BIN)/python -m pip install --quiet pip-tools

@@ -1,8 +1,8 @@
-"""Time of one pick of ids, greedy and random against one of thompson, in the same run.
+"""Time of one pick of every policy against one of thompson, in the same run.
 
 python -m benchmarks.picks [--rows=50 --columns=100 --seen=0.2 --repeats=15]
 
-All policies start from the same fitted posterior and the same data. `pick` is choosing an entry
+All policies have seen the same data and are fitted to them. `pick` is choosing an entry
 and absorbing its value; `batch` adds what begins a batch once the model is fitted, which for ids
 is drawing the ensemble, spread over the picks of the batch.
 """
@@ -23,7 +23,7 @@ ROWS = flags.DEFINE_integer("rows", 50, "D.")
 COLUMNS = flags.DEFINE_integer("columns", 100, "N.")
 SEEN = flags.DEFINE_float("seen", 0.2, "Size of the initial design, as a fraction of all entries.")
 REPEATS = flags.DEFINE_integer("repeats", 15, "Timings of each program.")
-POLICIES = ("thompson", "ids", "greedy", "random")
+POLICIES = ("thompson", "ids", "empirical", "optspace", "particle", "icf", "greedy", "random")
 
 
 def programs(name: str) -> dict:

@@ -19,6 +19,14 @@ def get_config() -> config_dict.ConfigDict:
     config.horizon_rank = config_dict.placeholder(int)  # none: rank
     config.refits = 40
     config.initial_fraction = 0.05  # size of the initial design, in horizons
+    # Ends a seed's run at the first refit at which what was seen could be completed.
+    config.stop_when_completable = False
+    config.completable = config_dict.create(
+        check=False,  # reports that refit, and goes on
+        held_out=0.1,  # part of what was seen that the convex completion must predict
+        factor=1.5,  # completable: error within so many times the noise
+        noise_deviation=config_dict.placeholder(float),  # none: that of the synthetic data
+    )
 
     config.model = config_dict.create(
         intercepts=False,
@@ -53,9 +61,37 @@ def get_config() -> config_dict.ConfigDict:
         covariance="true",  # true, second_moment, population
     )
     config.empirical = config_dict.create(
-        strength=5.0,  # each pair of rows counts as seen so many more times, uncorrelated
-        floor=0.1,  # least eigenvalue over their mean
+        strength=2.0,  # each pair of rows counts as seen so many more times, uncorrelated
+        floor=0.5,  # least eigenvalue over their mean
         centred=False,  # whether rows have means
+    )
+    config.optspace = config_dict.create(
+        rank=5,  # of the completion; with guess, the largest
+        guess=False,  # the rank from the singular values
+        penalty=0.0,  # on the core
+        steps=50,  # of descent
+    )
+    config.particle = config_dict.create(
+        particles=30,
+        rank=5,
+        noise_variance=0.1,
+        factor_variance=1.0,
+        learn_variance=False,  # of the users' factors, ~ IG(shape, rate)
+        shape=2.0,
+        rate=2.0,
+        users="chosen",  # chosen, random
+    )
+    config.icf = config_dict.create(
+        rule="thompson",  # thompson, linucb
+        rank=5,
+        noise_variance=config_dict.placeholder(float),  # none: learned
+        factor_variance=config_dict.placeholder(float),  # none: learned
+        draws=10,
+        sweeps=5,  # before each draw
+        first_sweeps=200,
+        shape=1.0,  # prior IG(shape, rate) of a variance that is learned
+        rate=1.0,
+        exploration=1.0,  # of linucb
     )
     config.greedy = config_dict.create(draws=16)
     return config

@@ -42,7 +42,7 @@ def single_fit(config: ConfigDict, seen: float) -> Callable[[jax.Array], tuple]:
         problem: Problem = make_problem(data_key)
         mask = jax.random.bernoulli(mask_key, seen, problem.entries.shape)
         observations = Observations.from_matrix(problem.entries, mask)
-        state = belief.init(start_key, observations, None)
+        state = belief.init(start_key, observations, problem)
         state = belief.refit(fit_key, state, observations)
         bound = inference.elbo(elbo_key, state.q, observations, model=model, draws=256)
         draws = beliefs.draws(draw_key, belief, state, 64)

@@ -1,11 +1,17 @@
 """What all commands share: flags parsed and complaints made in one line, compilation timed."""
 
 import sys
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn, TypeVar
 
 import jax
 from absl import flags
+from ml_collections import ConfigDict
+
+from launch.experiment import ConfigError
+
+Result = TypeVar("Result")
 
 
 def fail(message: str) -> NoReturn:
@@ -26,6 +32,26 @@ def parse(arguments: Sequence[str]) -> list[str]:
         # A KeyError quotes its message, ml_collections once more: undo both.
         text = str(error.args[0]).replace("\\n", " ").replace("\\'", "'").strip("'\"")
         fail(f"no such config field: '{text}" if unknown else str(error))
+
+
+def run_in_workdir(
+    arguments: Sequence[str],
+    config: ConfigDict | None,
+    workdir: str | None,
+    action: Callable[[ConfigDict, Path], Result],
+) -> Result:
+    """Runs the action; one line and exit status 2 for whatever the user can mend."""
+    if len(arguments) > 1:
+        fail(f"unexpected argument {arguments[1]!r}; settings are given as --config.FIELD=VALUE")
+    if config is None or not workdir:
+        fail("give --config=configs/NAME.py and --workdir=DIR")
+    try:
+        return action(config, Path(workdir))
+    except (ConfigError, FloatingPointError, RuntimeError) as error:
+        fail(str(error))
+    except KeyboardInterrupt:
+        print(f"\ninterrupted; the same command goes on from what is in {workdir}", file=sys.stderr)
+        sys.exit(130)
 
 
 class CompileClock:

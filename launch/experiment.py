@@ -4,10 +4,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+from jax import Array
 from ml_collections import ConfigDict
 
 from configs import synthetic as synthetic_config
 from smc_jax import beliefs
+from smc_jax.completable import held_out_error
 from smc_jax.data.synthetic import LOADINGS, synthetic
 from smc_jax.environment import Problem
 from smc_jax.inference import OPTIMISERS, svi
@@ -15,6 +18,21 @@ from smc_jax.loop import Loop, make_loop
 from smc_jax.model import gamma_process
 from smc_jax.policies import POLICIES, Policy, Setting
 from smc_jax.start import STARTS
+from smc_jax.sweep import first_below
+from smc_jax.types import Observations
+
+HORIZON_READINGS = ("bound", "true_rank")
+AT_LEAST_ONE = (
+    *("greedy.draws", "oracle.draws", "optspace.rank", "optspace.steps"),
+    *("particle.particles", "particle.rank"),
+    *("icf.rank", "icf.draws", "icf.sweeps", "icf.first_sweeps"),
+)
+POSITIVE = (
+    *("empirical.strength", "empirical.floor"),
+    *("particle.noise_variance", "particle.factor_variance", "particle.shape", "particle.rate"),
+    *("icf.noise_variance", "icf.factor_variance", "icf.shape", "icf.rate"),
+    *("completable.factor", "completable.noise_deviation"),
+)
 
 
 class ConfigError(ValueError):
@@ -35,6 +53,11 @@ def horizon(config: ConfigDict) -> int:
         return config.horizon
     rank = config.rank if config.horizon_rank is None else config.horizon_rank
     return rank * (config.columns + config.rows - rank)
+
+
+def refits(config: ConfigDict) -> int:
+    """Refits that the run makes: at most as many as asked, of batches that are equally large."""
+    return -(-horizon(config) // -(-horizon(config) // config.refits))
 
 
 def initial_size(config: ConfigDict) -> int:
@@ -103,8 +126,17 @@ def validate(config: ConfigDict) -> None:
     require(inference.start_scale > 0.0, "inference.start_scale", "must be positive")
     for field in ("draws", "bins", "chunk"):
         require(config.ids[field] >= (2 if field == "bins" else 1), f"ids.{field}", "is too small")
-    for name in ("greedy", "oracle"):
-        require(config[name].draws >= 1, f"{name}.draws", "must be at least 1")
+    for field in AT_LEAST_ONE:
+        group, name = field.split(".")
+        require(config[group][name] >= 1, field, "must be at least 1")
+    for field in POSITIVE:
+        group, name = field.split(".")
+        value = config[group][name]
+        require(value is None or value > 0.0, field, "must be positive")
+    for group, name in (("optspace", "penalty"), ("icf", "exploration")):
+        require(config[group][name] >= 0.0, f"{group}.{name}", "must not be negative")
+    share = config.completable.held_out
+    require(0.0 < share < 1.0, "completable.held_out", "must lie between 0 and 1")
     for name in policy_names(config):
         try:
             make_policy(config, name)
@@ -132,6 +164,55 @@ def _check_fields(config: ConfigDict, reference: ConfigDict, path: str) -> None:
             raise ConfigError(f"{name}: must be of type {kind.__name__}, got {value!r}")
         if isinstance(value, float) and not math.isfinite(value):
             raise ConfigError(f"{name}: must be finite, got {value!r}")
+
+
+def panels(config: ConfigDict) -> dict[str, ConfigDict]:
+    """The experiments of a figure, by title: one for each value of its panel field."""
+    figure = {"panel_field", "panel_values", "horizon_reading"}
+    missing = sorted(figure - set(config.keys()))
+    if missing:
+        raise ConfigError(f"config.{missing[0]}: missing; a figure's config is configs/figure1.py")
+    field, values, reading = (
+        config[name] for name in ("panel_field", "panel_values", "horizon_reading")
+    )
+    if field not in config:
+        raise ConfigError(f"config.panel_field: no such field as {field!r}")
+    if not values:
+        raise ConfigError(f"config.panel_values: must give at least one value of {field}")
+    if reading not in HORIZON_READINGS:
+        known = ", ".join(HORIZON_READINGS)
+        raise ConfigError(f"config.horizon_reading: must be one of {known}, got {reading!r}")
+    made = {}
+    for value in values:
+        panel = ConfigDict({name: config[name] for name in config if name not in figure})
+        if type(value) is not type(panel[field]):
+            raise ConfigError(f"config.panel_values: {value!r} cannot be a value of {field}")
+        panel[field] = value
+        if reading == "true_rank":
+            panel.horizon_rank = panel.true_rank
+        made[f"{field.replace('_', ' ')} {value}"] = panel
+    return made
+
+
+def checks_completion(config: ConfigDict) -> bool:
+    """Whether each refit asks how well what was seen can be completed."""
+    return config.completable.check or config.stop_when_completable
+
+
+def completable_at(config: ConfigDict, errors: np.ndarray) -> np.ndarray:
+    """The first refit [seeds] that the matrix could be completed at, -1 for none."""
+    return first_below(errors, config.completable.factor * _noise_deviation(config))
+
+
+def stops(config: ConfigDict, errors: np.ndarray) -> np.ndarray:
+    """The refit [seeds] at which each seed's run ends for that reason, -1 for none."""
+    never = np.full(config.seeds, -1)
+    return completable_at(config, errors) if config.stop_when_completable else never
+
+
+def _noise_deviation(config: ConfigDict) -> float:
+    given = config.completable.noise_deviation
+    return math.sqrt(config.noise_variance) if given is None else given
 
 
 def entry_noise(config: ConfigDict) -> bool:
@@ -177,6 +258,13 @@ def make_data(config: ConfigDict) -> Callable[..., Problem]:
     )
 
 
+def make_completion_error(config: ConfigDict) -> Callable[[Array, Observations], Array]:
+    """The error of the convex completion on a part of what was seen that it is not shown."""
+    return held_out_error(
+        fraction=config.completable.held_out, noise_deviation=_noise_deviation(config)
+    )
+
+
 def build(config: ConfigDict, name: str) -> Loop:
     """The experiment with one policy."""
     return make_loop(
@@ -187,4 +275,5 @@ def build(config: ConfigDict, name: str) -> Loop:
         initial=initial_size(config),
         beta=config.beta,
         once=config.once,
+        completion_error=make_completion_error(config) if checks_completion(config) else None,
     )

@@ -8,6 +8,8 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from launch.results import write
 from smc_jax.sweep import Curves
@@ -17,6 +19,10 @@ COLOURS = {
     "ids": "#0072B2",
     "thompson": "#E69F00",
     "oracle": "#000000",
+    "empirical": "#CC79A7",
+    "optspace": "#D55E00",
+    "particle": "#56B4E9",
+    "icf": "#8C510A",
     "greedy": "#009E73",
     "random": "#999999",
 }
@@ -25,6 +31,35 @@ COLOURS = {
 def regret_plot(path: Path, curves: dict[str, Curves], *, title: str) -> None:
     """Mean regret of each policy with a band of one standard error; the oracle is dashed."""
     figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    _draw(axes, curves, title=title)
+    axes.set_ylabel("cumulative regret")
+    axes.legend(frameon=False)
+    _save(path, figure)
+
+
+def panels_plot(path: Path, panels: dict[str, dict[str, Curves]]) -> None:
+    """One panel an experiment, in rows of three, with one legend for all."""
+    across = min(len(panels), 3)
+    down = -(-len(panels) // across)
+    figure, grid = plt.subplots(
+        down, across, figsize=(4.4 * across, 3.4 * down), layout="constrained", squeeze=False
+    )
+    for axes, (title, curves) in zip(grid.flat, panels.items(), strict=False):
+        _draw(axes, curves, title=title)
+    for axes in grid[:, 0]:
+        axes.set_ylabel("cumulative regret")
+    spare = list(grid.flat)[len(panels) :]
+    for axes in spare:
+        axes.axis("off")
+    lines = grid.flat[0].get_legend_handles_labels()
+    if spare:
+        spare[0].legend(*lines, frameon=False, loc="center", fontsize="large")
+    else:
+        figure.legend(*lines, frameon=False, loc="outside lower center", ncols=5)
+    _save(path, figure)
+
+
+def _draw(axes: Axes, curves: dict[str, Curves], *, title: str) -> None:
     top = 0.0
     for name, one in curves.items():
         steps = np.arange(1, one.regret.shape[1] + 1)
@@ -40,9 +75,11 @@ def regret_plot(path: Path, curves: dict[str, Curves], *, title: str) -> None:
             top = max(top, float(mean.max()))
     if top > 0.0:
         axes.set_ylim(0.0, 1.25 * top)
-    axes.set(xlabel="picks", ylabel="cumulative regret", title=title)
+    axes.set(xlabel="picks", title=title)
     axes.set_xlim(0, None)
     axes.grid(alpha=0.25)
-    axes.legend(frameon=False)
+
+
+def _save(path: Path, figure: Figure) -> None:
     write(path, lambda file: figure.savefig(file, format="png", dpi=150))
     plt.close(figure)

@@ -4,12 +4,15 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
 from smc_jax import environment
 from smc_jax.beliefs import Diagnostics
 from smc_jax.environment import Problem, Step, World
 from smc_jax.policies.base import Policy
+from smc_jax.types import Observations
 
 
 class Carry(NamedTuple):
@@ -22,13 +25,20 @@ class Carry(NamedTuple):
     policy: Any
 
 
+class Refit(NamedTuple):
+    """What is recorded at each refit."""
+
+    diagnostics: Diagnostics
+    completion_error: Array | np.ndarray  # []  of a held-out part of what was seen, or NaN
+
+
 class Loop(NamedTuple):
     """An experiment as pure functions, so that it can be run in segments."""
 
     start: Callable[[Array], tuple[Carry, Array]]  # seed -> carry, best rewards [horizon]
     refit: Callable[[Carry, Array], Carry]  # (carry, key): what begins a batch
     picks: Callable[[Carry, Array], tuple[Carry, Step]]  # (carry, key): the batch itself
-    advance: Callable[[Carry, int], tuple[Carry, Diagnostics, Step]]  # so many more batches
+    advance: Callable[[Carry, int], tuple[Carry, Refit, Step]]  # so many more batches
     batches: int
     batch: int
 
@@ -42,6 +52,7 @@ def make_loop(
     initial: int,
     beta: float = 0.0,
     once: bool = True,
+    completion_error: Callable[[Array, Observations], Array] | None = None,
 ) -> Loop:
     """Composes data, policy and environment.
 
@@ -54,6 +65,7 @@ def make_loop(
       initial: the size of the initial design, which is not counted in H.
       beta: discount of a repeated choice.
       once: forbids repeats.
+      completion_error: (key, what was seen) -> how badly it predicts itself, asked at each refit.
     """
     batch = -(-horizon // refits)
 
@@ -92,15 +104,21 @@ def make_loop(
     def picks(carry: Carry, key: Array) -> tuple[Carry, Step]:
         return lax.scan(pick, carry, jax.random.split(key, batch))
 
-    def one_batch(carry: Carry, _: None) -> tuple[Carry, tuple[Diagnostics, Step]]:
+    def one_batch(carry: Carry, _: None) -> tuple[Carry, tuple[Refit, Step]]:
         key, refit_key, pick_key = jax.random.split(carry.key, 3)
         carry = refit(carry._replace(key=key), refit_key)
-        diagnostics = policy.diagnose(carry.policy)
+        error = jnp.full((), jnp.nan)
+        if completion_error is not None:
+            # The noise's key and the time alone: asking changes no choice, and policies that
+            # have seen the same are asked the same.
+            error_key = jax.random.fold_in(carry.noise_key, carry.world.times.sum())
+            error = completion_error(error_key, carry.world.observations)
+        record = Refit(policy.diagnose(carry.policy), error)
         carry, steps = picks(carry, pick_key)
-        return carry, (diagnostics, steps)
+        return carry, (record, steps)
 
-    def advance(carry: Carry, batches: int) -> tuple[Carry, Diagnostics, Step]:
-        carry, (diagnostics, steps) = lax.scan(one_batch, carry, length=batches)
-        return carry, diagnostics, jax.tree.map(lambda x: x.reshape(-1), steps)
+    def advance(carry: Carry, batches: int) -> tuple[Carry, Refit, Step]:
+        carry, (refits, steps) = lax.scan(one_batch, carry, length=batches)
+        return carry, refits, jax.tree.map(lambda x: x.reshape(-1), steps)
 
     return Loop(start, refit, picks, advance, -(-horizon // batch), batch)

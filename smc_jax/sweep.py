@@ -11,7 +11,7 @@ from jax.sharding import Mesh, PartitionSpec
 
 from smc_jax.beliefs import Diagnostics
 from smc_jax.environment import Step
-from smc_jax.loop import Carry, Loop
+from smc_jax.loop import Carry, Loop, Refit
 
 
 class Progress(NamedTuple):
@@ -20,13 +20,13 @@ class Progress(NamedTuple):
     seeds: np.ndarray  # [seeds]
     carry: Carry  # leading axis: seeds, padded to a multiple of the devices
     best: np.ndarray  # [seeds, horizon]  rewards of the best sequence
-    diagnostics: Diagnostics  # [seeds, batches so far]
+    refits: Refit  # [seeds, batches so far]
     steps: Step  # [seeds, picks so far]
 
     @property
     def batches(self) -> int:
         """Batches finished."""
-        return self.diagnostics.elbo.shape[1]
+        return self.refits.completion_error.shape[1]
 
 
 class Curves(NamedTuple):
@@ -38,6 +38,7 @@ class Curves(NamedTuple):
     cols: np.ndarray  # [seeds, horizon]
     elbo: np.ndarray  # [seeds, batches]
     effective_rank: np.ndarray  # [seeds, batches]
+    completion_error: np.ndarray  # [seeds, batches]  NaN where it was not asked for
 
 
 class Sweep(NamedTuple):
@@ -93,22 +94,21 @@ def make_sweep(
         carry, best = begin(jnp.asarray([*seeds, *[seeds[-1]] * padding], jnp.uint32))
         none = np.zeros((len(seeds), 0))
         best = np.asarray(best)[: len(seeds)]
-        return Progress(
-            np.asarray(seeds), carry, best, Diagnostics(none, none, none > 0), Step(*5 * [none])
-        )
+        refits = Refit(Diagnostics(none, none, none > 0), none)
+        return Progress(np.asarray(seeds), carry, best, refits, Step(*5 * [none]))
 
     def go_on(progress: Progress) -> Iterator[Progress]:
         while progress.batches < loop.batches:
             size = segment if loop.batches - progress.batches >= segment else 1
-            carry, diagnostics, steps = advance[size](progress.carry)
+            carry, refits, steps = advance[size](progress.carry)
             seeds = progress.best.shape[0]
-            diagnostics, steps = jax.tree.map(lambda x: np.asarray(x)[:seeds], (diagnostics, steps))
-            _check(diagnostics, steps, progress, loop)
+            refits, steps = jax.tree.map(lambda x: np.asarray(x)[:seeds], (refits, steps))
+            _check(refits.diagnostics, steps, progress, loop)
             progress = Progress(
                 progress.seeds,
                 carry,
                 progress.best,
-                jax.tree.map(_extend, progress.diagnostics, diagnostics),
+                jax.tree.map(_extend, progress.refits, refits),
                 jax.tree.map(_extend, progress.steps, steps),
             )
             yield progress
@@ -116,21 +116,43 @@ def make_sweep(
     return Sweep(start, go_on)
 
 
-def curves(progress: Progress) -> Curves:
-    """The finished sweep's results; picks that the last batch made beyond the horizon are cut."""
+def curves(progress: Progress, stop: np.ndarray | None = None) -> Curves:
+    """The finished sweep's results; picks that the last batch made beyond the horizon are cut.
+
+    `stop` [seeds] is the refit at which each seed's run ended, -1 for never: it then makes no
+    more picks, which are recorded as row and column -1, and its regret stays as it is.
+    """
     best = np.asarray(progress.best, np.float64)
-    horizon = best.shape[1]
-    steps = jax.tree.map(lambda x: np.asarray(x)[:, :horizon], progress.steps)
-    regret = np.cumsum(best - steps.expected.astype(np.float64), axis=1)
-    diagnostics = progress.diagnostics
+    seeds, horizon = best.shape
+    batches, made = progress.batches, progress.steps.row.shape[1]
+    last = np.full(seeds, batches) if stop is None else np.where(stop < 0, batches, stop)
+    picked = np.arange(horizon) < (last * (made // max(batches, 1)))[:, None]
+
+    def pick(values: np.ndarray, otherwise: float) -> np.ndarray:
+        padded = np.pad(values[:, :horizon], ((0, 0), (0, max(horizon - made, 0))))
+        return np.where(picked, padded, np.asarray(otherwise, values.dtype))
+
+    def refit(values: np.ndarray) -> np.ndarray:
+        return np.take_along_axis(values, np.minimum(np.arange(batches), last[:, None]), axis=1)
+
+    steps, refits = jax.tree.map(np.asarray, (progress.steps, progress.refits))
+    expected = pick(steps.expected, 0.0).astype(np.float64)
     return Curves(
-        regret.astype(best.dtype),
-        steps.reward,
-        steps.row.astype(np.int32),
-        steps.column.astype(np.int32),
-        np.asarray(diagnostics.elbo),
-        np.asarray(diagnostics.effective_rank),
+        np.cumsum(np.where(picked, best - expected, 0.0), axis=1),
+        pick(steps.reward, 0.0),
+        pick(steps.row, -1).astype(np.int32),
+        pick(steps.column, -1).astype(np.int32),
+        refit(refits.diagnostics.elbo),
+        refit(refits.diagnostics.effective_rank),
+        refit(refits.completion_error),
     )
+
+
+def first_below(errors: np.ndarray, threshold: float) -> np.ndarray:
+    """The first refit [seeds] whose error is at most the threshold, -1 where there is none."""
+    below = np.asarray(errors) <= threshold  # False for NaN
+    first = np.pad(below, ((0, 0), (0, 1)), constant_values=True).argmax(1)
+    return np.where(below.any(1), first, -1)
 
 
 def _extend(done: np.ndarray, more: np.ndarray) -> np.ndarray:

@@ -133,3 +133,12 @@ def gradient_by_differences(function, arguments, step=1e-5):
         return (ahead - behind) / (2 * step)
 
     return unravel(jax.jit(jax.vmap(along))(jnp.eye(flat.size)))
+
+
+def low_rank(seed, rows, columns, rank, *, seen, sigma=0.0):
+    """A matrix of Gaussian factors and what is seen of it, with NaN elsewhere."""
+    rng = np.random.default_rng(seed)
+    matrix = rng.normal(size=(rows, rank)) @ rng.normal(size=(rank, columns))
+    mask = rng.random((rows, columns)) < seen
+    values = np.where(mask, matrix + sigma * rng.normal(size=matrix.shape), np.nan)
+    return matrix, values, mask

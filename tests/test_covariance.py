@@ -129,12 +129,6 @@ def test_the_oracle_of_a_population_leaves_out_what_does_not_exist():
     np.testing.assert_allclose(w @ w.T + sigma**2 * np.eye(3), expected, atol=1e-4)
 
 
-@pytest.mark.parametrize("field", ["strength", "floor"])
-def test_empirical_names_the_setting_that_cannot_be_used(field):
-    with pytest.raises(ValueError, match=rf"empirical\.{field}: must be positive"):
-        POLICIES["empirical"](Setting(None, entry_noise=True), **{field: 0.0})
-
-
 def test_an_unknown_covariance_is_named():
     with pytest.raises(ValueError, match=r"oracle\.covariance: unknown 'nonsense'"):
         POLICIES["oracle"](Setting(None, entry_noise=True), covariance="nonsense")

@@ -1,5 +1,7 @@
 """The launcher's contract: its files, going on after a stop, and one line for bad input."""
 
+import csv
+import io
 import json
 import os
 import pathlib
@@ -15,8 +17,9 @@ import numpy as np
 import pytest
 from ml_collections import ConfigDict
 
-from configs import synthetic
-from launch import experiment, results, run
+from configs import figure1, synthetic
+from launch import experiment, results, runner
+from launch import panels as figure
 from launch.experiment import ConfigError
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -53,14 +56,14 @@ def strict_json(path):
     return json.loads(path.read_text(), parse_constant=pytest.fail)  # NaN is not JSON
 
 
-def begin(*arguments, cwd):
+def begin(*arguments, cwd, module="launch.run"):
     """The command in a process of its own, with the devices and the cache of this one."""
     environment = os.environ | {
         "PYTHONPATH": str(ROOT),
         "JAX_NUM_CPU_DEVICES": str(jax.device_count()),
         "JAX_COMPILATION_CACHE_DIR": str(jax.config.jax_compilation_cache_dir),
     }
-    line = [sys.executable, "-m", "launch.run", *arguments]
+    line = [sys.executable, "-m", module, *arguments]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(line, cwd=cwd, env=environment, text=True, **pipes)
 
@@ -68,7 +71,7 @@ def begin(*arguments, cwd):
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     workdir = tmp_path_factory.mktemp("finished") / "made" / "by the run"
-    run.run(tiny(), workdir)
+    runner.run(tiny(), workdir)
     return workdir
 
 
@@ -81,13 +84,13 @@ def workdir(finished, tmp_path):
 @pytest.fixture
 def computed(monkeypatch):
     """The names of the policies that are run from here on."""
-    names, run_policy = [], run.run_policy
+    names, run_policy = [], runner.run_policy
 
-    def record(config, name, checkpoint):
+    def record(config, name, *rest):
         names.append(name)
-        return run_policy(config, name, checkpoint)
+        return run_policy(config, name, *rest)
 
-    monkeypatch.setattr(run, "run_policy", record)
+    monkeypatch.setattr(runner, "run_policy", record)
     return names
 
 
@@ -100,7 +103,7 @@ def test_the_four_files_and_nothing_else(finished):
 def test_curves_have_the_keys_and_shapes_of_the_contract(finished):
     per_pick, per_refit = (SEEDS, HORIZON), (SEEDS, REFITS)
     shapes = dict.fromkeys(("regret", "reward", "rows", "cols"), per_pick)
-    shapes |= dict.fromkeys(("elbo", "effective_rank"), per_refit)
+    shapes |= dict.fromkeys(("elbo", "effective_rank", "completion_error"), per_refit)
     expected = {
         f"{p}/{key}": shape for p in ("thompson", "random") for key, shape in shapes.items()
     }
@@ -132,7 +135,7 @@ def test_summary_says_what_the_curves_say(finished):
 def test_regret_follows_from_the_entries_picked(finished, name):
     curves = load(finished)
     for index, seed in enumerate((5, 6)):
-        start, _ = jax.jit(experiment.build(tiny(), "random").start)(jax.random.key(seed))
+        start, _ = jax.jit(experiment.build(tiny(), "random").start)(seed)
         entries = np.asarray(start.problem.entries, np.float64)
         taken = np.asarray(start.world.times) > 0
         best = np.sort(entries[~taken])[::-1][:HORIZON]
@@ -147,20 +150,20 @@ def test_regret_follows_from_the_entries_picked(finished, name):
 def test_config_json_repeats_the_run(finished, tmp_path):
     record = strict_json(finished / "config.json")
     assert record["versions"]["jax"] == jax.__version__
-    run.run(ConfigDict(record["config"]), tmp_path / "again")
+    runner.run(ConfigDict(record["config"]), tmp_path / "again")
     assert_same_curves(load(tmp_path / "again"), load(finished))
 
 
 def test_a_finished_run_is_not_computed_again(workdir, computed):
     before, summary = load(workdir), strict_json(workdir / "summary.json")
-    assert run.run(tiny(), workdir) == summary
+    assert runner.run(tiny(), workdir) == summary
     assert computed == []
     assert_same_curves(load(workdir), before)
 
 
 def test_a_policy_is_added_to_the_finished_ones(workdir, computed):
     before = load(workdir)
-    summary = run.run(tiny({"policies": "oracle,random"}), workdir)
+    summary = runner.run(tiny({"policies": "oracle,random"}), workdir)
     assert computed == ["oracle"]
     after = load(workdir)
     assert_same_curves({key: after[key] for key in before}, before)
@@ -169,7 +172,7 @@ def test_a_policy_is_added_to_the_finished_ones(workdir, computed):
     assert set(experiment.policy_names(recorded)) == summary["policies"].keys()
 
 
-class InterruptedBar(run.tqdm):
+class InterruptedBar(runner.tqdm):
     def update(self, n=1):
         super().update(n)
         if self.n == 2:
@@ -177,16 +180,16 @@ class InterruptedBar(run.tqdm):
 
 
 def test_an_interrupted_policy_goes_on_from_its_checkpoint(finished, tmp_path, monkeypatch, capsys):
-    run.run(tiny({"policies": "random"}), tmp_path)
-    monkeypatch.setattr(run, "tqdm", InterruptedBar)
+    runner.run(tiny({"policies": "random"}), tmp_path)
+    monkeypatch.setattr(runner, "tqdm", InterruptedBar)
     with pytest.raises(KeyboardInterrupt):
-        run.run(tiny(), tmp_path)
+        runner.run(tiny(), tmp_path)
     assert {key.split("/")[0] for key in load(tmp_path)} == {"random"}
     assert contents(tmp_path).keys() == FILES | {"thompson.checkpoint.npz"}
     monkeypatch.undo()
     capsys.readouterr()
-    run.run(tiny(), tmp_path)
-    assert re.findall(r"(\d)/3 ", capsys.readouterr().err)[0] == "2"
+    runner.run(tiny(), tmp_path)
+    assert "1" not in re.findall(r"thompson[^\r]* (\d)/3 ", capsys.readouterr().err)
     assert contents(tmp_path).keys() == FILES
     assert_same_curves(load(tmp_path), load(finished))
 
@@ -200,9 +203,9 @@ def test_an_interrupt_between_two_files_is_mended(finished, tmp_path, monkeypatc
 
     monkeypatch.setattr(results.os, "replace", stop)
     with pytest.raises(KeyboardInterrupt):
-        run.run(tiny({"policies": "random"}), tmp_path)
+        runner.run(tiny({"policies": "random"}), tmp_path)
     monkeypatch.undo()
-    run.run(tiny({"policies": "random"}), tmp_path)
+    runner.run(tiny({"policies": "random"}), tmp_path)
     expected = {key: value for key, value in load(finished).items() if key.startswith("random")}
     assert_same_curves(load(tmp_path), expected)
     assert contents(tmp_path).keys() == FILES
@@ -233,7 +236,7 @@ def test_ctrl_c_exits_with_130_and_the_same_command_goes_on(tmp_path):
     assert table[0].startswith("cumulative regret")
     assert table[1].split()[:9] == ["policy", "10", "%", "25", "%", "50", "%", "100", "%"]
     assert [row.split()[0] for row in table[2:4]] == ["random", "thompson"]
-    run.run(tiny(slow), whole)
+    runner.run(tiny(slow), whole)
     assert_same_curves(load(stopped), load(whole))
 
 
@@ -252,6 +255,19 @@ BAD = {
     "ids.draws": (0,),
     "oracle.picks": ("both",),
     "oracle.draws": (0,),
+    "oracle.covariance": ("invented",),
+    "empirical.floor": (0.0,),
+    "optspace.rank": (0,),
+    "optspace.penalty": (-1.0,),
+    "particle.particles": (0,),
+    "particle.users": ("nobody",),
+    "particle.noise_variance": (0.0,),
+    "icf.rule": ("thumb",),
+    "icf.sweeps": (0,),
+    "icf.factor_variance": (-1.0,),
+    "completable.held_out": (0.0, 1.0),
+    "completable.factor": (0.0,),
+    "completable.noise_deviation": (-1.0,),
     "initial_fraction": (float("inf"),),
     "first_seed": (-1, 2**32),
 }
@@ -259,9 +275,9 @@ BAD = {
 
 @pytest.mark.parametrize(("field", "value"), [(f, value) for f in BAD for value in BAD[f]])
 def test_a_field_that_cannot_be_used_is_named(tmp_path, field, value):
-    config = tiny({"policies": "ids,oracle", field: value})
+    config = tiny({"policies": "ids,oracle,particle,icf", field: value})
     with pytest.raises(ConfigError, match=rf"^config\.{re.escape(field)}: "):
-        run.run(config, tmp_path / "new")
+        runner.run(config, tmp_path / "new")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -270,24 +286,24 @@ def test_a_config_of_another_shape(tmp_path):
     with config.ignore_type():
         config.seeds = "4"
     with pytest.raises(ConfigError, match=r"^config\.seeds: must be of type int"):
-        run.run(config, tmp_path / "new")
+        runner.run(config, tmp_path / "new")
     config = tiny()
     del config.rows
     with pytest.raises(ConfigError, match=r"^config\.rows: missing"):
-        run.run(config, tmp_path / "new")
+        runner.run(config, tmp_path / "new")
 
 
 def test_results_that_no_config_explains_are_left_alone(workdir):
     (workdir / "config.json").unlink()
     with pytest.raises(ConfigError, match=r"^workdir: .*no config\.json"):
-        run.run(tiny(), workdir)
+        runner.run(tiny(), workdir)
 
 
 def test_a_file_in_the_way_of_the_workdir(tmp_path):
     (tmp_path / "file").write_text("mine")
     for blocked in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(ConfigError, match=r"^workdir: "):
-            run.run(tiny(), blocked)
+            runner.run(tiny(), blocked)
     assert contents(tmp_path) == {"file": b"mine"}
 
 
@@ -295,7 +311,7 @@ def test_a_file_in_the_way_of_the_workdir(tmp_path):
 def test_another_experiment_in_the_workdir_is_left_alone(workdir, field):
     before = contents(workdir)
     with pytest.raises(ConfigError, match=rf"^workdir: .*config\.{field.split('.')[0]}"):
-        run.run(tiny({field: 1}), workdir)
+        runner.run(tiny({field: 1}), workdir)
     assert contents(workdir) == before
 
 
@@ -319,3 +335,114 @@ def test_bad_input_costs_one_line_and_status_2(tmp_path, arguments, named):
     assert named in complaint
     assert printed == ""
     assert list(tmp_path.iterdir()) == []
+
+
+def panels(changes=()):
+    config = figure1.get_config()
+    settings = {"policies": "oracle,random", "panel_values": (1, 2)}
+    config.update_from_flattened_dict(TINY | settings | dict(changes))
+    return config
+
+
+def test_a_figure_is_a_run_a_panel_with_a_picture_and_tables(tmp_path, computed):
+    summaries = figure.make(panels(), tmp_path)
+    assert list(summaries) == ["true rank 1", "true rank 2"]
+    assert contents(tmp_path).keys() == {"figure.png", "table.csv", "table.md"}
+    for rank in (1, 2):
+        folder = tmp_path / f"true_rank_{rank}"
+        assert contents(folder).keys() == FILES
+        assert strict_json(folder / "config.json")["config"]["true_rank"] == rank
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "table.csv").read_text())))
+    assert [(row["panel"], row["policy"]) for row in rows] == [
+        (title, name) for title in summaries for name in ("oracle", "random")
+    ]
+    one = summaries["true rank 2"]["policies"]["random"]
+    assert float(rows[3]["regret_100"]) == pytest.approx(one["regret"]["100"], rel=1e-3)
+    assert float(rows[3]["sem_25"]) == pytest.approx(one["sem"]["25"], rel=1e-3)
+    found = [float(rows[3][f"minus_oracle{end}"]) for end in ("", "_low", "_high")]
+    assert found == pytest.approx(one["paired"]["oracle"], rel=1e-3)
+    assert rows[3]["minus_ids"] == ""
+    text = (tmp_path / "table.md").read_text()
+    assert f"| {one['regret']['100']:.0f} ± {one['sem']['100']:.0f} |" in text
+    assert text.count("| random |") == 2
+    pixels = matplotlib.image.imread(tmp_path / "figure.png")[..., :3]
+    assert (pixels.min(2) < 0.5).mean() > 0.002
+
+    # Started again it computes what is missing and nothing else.
+    shutil.rmtree(tmp_path / "true_rank_2")
+    computed.clear()
+    again = figure.make(panels(), tmp_path)
+    assert computed == ["oracle", "random"]
+    one, other = (each["true rank 2"]["policies"] for each in (summaries, again))
+    assert {name: each["regret"] for name, each in one.items()} == {
+        name: each["regret"] for name, each in other.items()
+    }
+
+
+def test_the_horizon_of_a_panel_is_read_either_way():
+    free = {"horizon": None, "rank": 3, "panel_values": (1, 2)}
+    readings = {"bound": [45, 45], "true_rank": [17, 32]}
+    for reading, expected in readings.items():
+        made = experiment.panels(panels(free | {"horizon_reading": reading}))
+        assert [experiment.horizon(panel) for panel in made.values()] == expected
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("horizon_reading", "tea_leaves"),
+        ("panel_field", "colour"),
+        ("panel_values", ()),
+        ("panel_values", ("one",)),
+        ("true_rank", (1, 99)),
+    ],
+)
+def test_a_figure_that_cannot_be_made_costs_nothing(tmp_path, field, value):
+    config = panels({field: value} if field != "true_rank" else {"panel_values": value})
+    with pytest.raises(ConfigError, match=rf"^config\.{field}: "):
+        figure.make(config, tmp_path / "new")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_of_one_experiment_is_no_figure(tmp_path):
+    arguments = [CONFIG, "--workdir=new"]
+    process = begin(*arguments, cwd=tmp_path, module="launch.figure")
+    _, complaint = process.communicate()
+    assert process.returncode == 2
+    assert re.fullmatch(r"error: config\.horizon_reading: missing.*\n", complaint)
+
+
+def test_a_grid_of_settings_is_tried_in_every_panel(tmp_path):
+    settings = TINY | {"horizon": 6, "refits": 1, "panel_values": "(1,)"}
+    flags = [f"--config.{field}={value}" for field, value in settings.items()]
+    line = [CONFIG.replace("synthetic", "figure1"), "--policy=empirical", *flags]
+    process = begin(*line, "--grid=floor=0.2,0.4", cwd=tmp_path, module="launch.tune")
+    printed, complaint = process.communicate()
+    assert process.returncode == 0, complaint
+    head, *rows = (row.split() for row in printed.splitlines())
+    assert head == ["empirical", "true", "rank", "1", "mean"]
+    assert [row[0] for row in rows] == ["floor=0.2", "floor=0.4"]
+    means = [float(row[2]) for row in rows]
+    assert [row[-1] == "*" for row in rows] == [mean == min(means) for mean in means]
+    for grid, named in (("floor", "FIELD=VALUE"), ("roof=1", "no setting 'roof'")):
+        process = begin(*line, f"--grid={grid}", cwd=tmp_path, module="launch.tune")
+        complaint = process.communicate()[1]
+        assert process.returncode == 2
+        assert re.fullmatch(rf"error: grid: .*{named}.*\n", complaint)
+
+
+def test_a_run_stops_where_the_matrix_can_be_completed(tmp_path):
+    """A threshold that everything meets at once, and one that nothing meets."""
+    many = {"policies": "random", "initial_fraction": 1.0}  # so that something is held out
+    easy = many | {"stop_when_completable": True, "completable.factor": 1e6}
+    summary = runner.run(tiny(easy), tmp_path / "easy")
+    assert summary["policies"]["random"]["completable_at"] == [0, 0]
+    curves = load(tmp_path / "easy")
+    assert (curves["random/rows"] == -1).all()
+    assert (curves["random/regret"] == 0).all()
+    hard = many | {"completable.check": True, "completable.factor": 1e-6}
+    summary = runner.run(tiny(hard), tmp_path / "hard")
+    assert summary["policies"]["random"]["completable_at"] == [None, None]
+    errors = load(tmp_path / "hard")["random/completion_error"]
+    assert errors.shape == (SEEDS, REFITS)
+    assert (errors > 0).all()

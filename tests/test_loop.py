@@ -227,6 +227,36 @@ def test_segments_run_one_compiled_program():
     assert len(traces) == first
 
 
+def test_asking_for_the_error_changes_no_choice_and_stops_the_run_where_told():
+    """A made-up error that falls with the number of looks, by a threshold each seed meets."""
+
+    def error(key, observations):
+        return 1.0 / observations.count.sum()
+
+    loop = experiment(make_policy("random"), completion_error=error)
+    progress, whole = run(loop, [0, 1, 2])
+    _, plain = run(experiment(make_policy("random")), [0, 1, 2])
+    assert_same(whole[:6], plain[:6])
+    looks = 1 / whole.completion_error  # the design may look twice at one entry
+    np.testing.assert_allclose(np.diff(looks), 5, rtol=1e-5)
+    stop = sweep.first_below(whole.completion_error, 1 / 13.0)
+    np.testing.assert_array_equal(stop, (looks > 12.999).argmax(1))
+    stop[2] = -1
+    ended = sweep.curves(progress, stop)
+    for seed, picks in enumerate([*(5 * stop[:2]), 20]):
+        np.testing.assert_array_equal(ended.regret[seed, :picks], plain.regret[seed, :picks])
+        np.testing.assert_array_equal(ended.rows[seed, :picks], plain.rows[seed, :picks])
+        assert (ended.rows[seed, picks:] == -1).all()
+        assert (ended.reward[seed, picks:] == 0).all()
+        assert (ended.regret[seed, picks:] == ended.regret[seed, picks - 1]).all()
+    runner = sweep.make_sweep(loop)
+    first = next(iter(runner.go_on(runner.start([0, 1, 2]))))
+    short = sweep.curves(first, np.zeros(3, int))  # ended before the horizon, at the first refit
+    assert short.regret.shape == (3, 20)
+    assert (short.regret == 0).all()
+    assert not (sweep.first_below(np.full((2, 3), np.nan), 9.9) >= 0).any()
+
+
 def test_columns_have_the_stated_covariance():
     problem = synthetic(rows=4, columns=40_000, true_rank=2, noise_variance=0.3)(jax.random.key(0))
     w = np.asarray(problem.truth.loadings, np.float64)

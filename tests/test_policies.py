@@ -20,10 +20,16 @@ from smc_jax.policies.base import best_available
 from smc_jax.policies.ids import GAINS, SCOPES, SELECTIONS, information_directed
 from smc_jax.policies.oracle import truth
 from smc_jax.policies.thompson import sampling
-from smc_jax.types import Outcome, View
+from smc_jax.types import Observations, Outcome, View
 
 ROWS, COLUMNS = 5, 6
-SMALL = {"ids": {"draws": 4}, "greedy": {"draws": 4}}
+SMALL = {
+    "ids": {"draws": 4},
+    "greedy": {"draws": 4},
+    "optspace": {"rank": 2, "steps": 5},
+    "particle": {"particles": 4, "rank": 2},
+    "icf": {"rank": 2, "draws": 3, "sweeps": 1, "first_sweeps": 3},
+}
 RULES = [(0.0, True), (0.0, False), (0.5, True), (0.5, False), (1.0, True), (1.0, False)]
 
 
@@ -263,6 +269,25 @@ def test_scores_after_several_looks_are_those_from_scratch(scope, scale):
     target = regret if scope == "covariance" and scale == 0.0 else ratio
     choice = policy.choose(jax.random.key(3), state, view)
     assert choice == np.where(np.asarray(view.available), target, np.inf).argmin()
+
+
+def test_optspace_chooses_the_best_entry_of_the_completion_until_the_refit():
+    rng = np.random.default_rng(0)
+    matrix = np.outer(rng.uniform(1, 2, 12), rng.normal(size=15))
+    seen = rng.uniform(size=matrix.shape) < 0.5
+    mask = jnp.asarray(seen)
+    view = View(Observations.from_matrix(matrix, mask), ~mask, jnp.ones(matrix.shape))
+    policy = POLICIES["optspace"](fitted_setting(), rank=1)
+    state = policy.refit(jax.random.key(0), policy.init(jax.random.key(1), view, None), view)
+    np.testing.assert_allclose(state.matrix, matrix, atol=1e-3)
+    order = np.argsort(np.where(seen, np.inf, -matrix), axis=None)
+    for expected in order[:3]:
+        choice = policy.choose(jax.random.key(2), state, view)
+        assert choice == expected
+        row, column = divmod(int(choice), 15)
+        view = view._replace(available=view.available.at[row, column].set(False))
+        outcome = Outcome(*map(jnp.asarray, (row, column, -99.0, 1.0)))
+        state = policy.absorb(jax.random.key(3), state, view, outcome)
 
 
 def test_frozen_ratios_stay_until_the_refit():

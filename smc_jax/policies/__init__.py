@@ -5,8 +5,11 @@ from collections.abc import Callable
 from smc_jax.policies.base import Policy, Setting
 from smc_jax.policies.empirical import empirical
 from smc_jax.policies.greedy import greedy
+from smc_jax.policies.icf import icf
 from smc_jax.policies.ids import ids
+from smc_jax.policies.optspace import optspace
 from smc_jax.policies.oracle import oracle
+from smc_jax.policies.particle import particle
 from smc_jax.policies.random import random
 from smc_jax.policies.thompson import thompson
 
@@ -15,6 +18,9 @@ POLICIES: dict[str, Callable[..., Policy]] = {
     "thompson": thompson,
     "oracle": oracle,
     "empirical": empirical,
+    "optspace": optspace,
+    "particle": particle,
+    "icf": icf,
     "greedy": greedy,
     "random": random,
 }

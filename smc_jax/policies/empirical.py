@@ -39,7 +39,7 @@ def pairwise(*, strength: float, floor: float, centred: bool) -> Belief:
 
 
 def empirical(
-    setting: Setting, *, strength: float = 5.0, floor: float = 0.1, centred: bool = False
+    setting: Setting, *, strength: float = 2.0, floor: float = 0.5, centred: bool = False
 ) -> Policy:
     """Thompson draws from N(mean, covariance) of what was seen, conditioned on every pick.
 
@@ -51,8 +51,5 @@ def empirical(
         leading ones, which say where the good entries are, alone.
       centred: whether rows have means, or the second moment about zero is taken.
     """
-    for name, value in (("strength", strength), ("floor", floor)):
-        if not value > 0:
-            raise ValueError(f"empirical.{name}: must be positive, got {value!r}")
     belief = pairwise(strength=strength, floor=floor, centred=centred)
     return point_sampling(belief, entry_noise=setting.entry_noise)

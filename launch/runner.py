@@ -1,0 +1,119 @@
+"""One experiment: every policy of a config on every seed, resumable, with its files and a bar."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from ml_collections import ConfigDict
+from tqdm import tqdm
+
+from launch import experiment, plot, results
+from launch.command import CompileClock
+from smc_jax.sweep import Curves, Progress, curves, make_sweep
+
+SECONDS_BETWEEN_CHECKPOINTS = 20.0
+
+
+def run_policy(config: ConfigDict, name: str, checkpoint: Path, bar: tqdm) -> Curves:
+    """All seeds of one policy, refits told to the bar; goes on from a checkpoint if there is."""
+    bar.set_postfix_str("compiling")
+    loop = experiment.build(config, name)
+    sweep = make_sweep(loop, devices=jax.devices()[: config.seeds])
+    begun: Progress = sweep.start(range(config.first_seed, config.first_seed + config.seeds))
+    if checkpoint.exists():
+        begun = results.load_checkpoint(checkpoint, begun)
+    bar.initial += begun.batches  # so that they do not count in the bar's speed
+    bar.n += begun.batches
+    progress, told, saved = begun, begun.batches, time.monotonic()
+    remaining = sweep.go_on(begun)
+    try:
+        while True:
+            bar.update(progress.batches - told)
+            told = progress.batches
+            stop = experiment.stops(config, np.asarray(progress.refits.completion_error))
+            if progress.batches == loop.batches or (stop >= 0).all():
+                bar.update(loop.batches - told)
+                return curves(progress, stop)
+            progress = next(remaining)
+            bar.set_postfix_str("")
+            if time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS:
+                results.save_checkpoint(checkpoint, progress)
+                saved = time.monotonic()
+    except KeyboardInterrupt:
+        results.save_checkpoint(checkpoint, progress)
+        raise
+
+
+def checkpoint_path(workdir: Path, name: str) -> Path:
+    """Where an unfinished policy waits."""
+    return workdir / f"{name}.checkpoint.npz"
+
+
+def run(config: ConfigDict, workdir: Path, overall: tqdm | None = None) -> dict[str, Any]:
+    """Runs what is not finished yet; results are written after each policy.
+
+    `overall` is a bar that counts the refits of several runs; without it, each policy has one.
+    """
+    experiment.validate(config)
+    results.open_workdir(workdir, config)
+    clock = CompileClock()
+    finished = results.load_curves(workdir)
+    summary_path = workdir / "summary.json"
+    old = json.loads(summary_path.read_text())["policies"] if summary_path.exists() else {}
+    unknown = {"seconds": None, "compile_seconds": None}
+    times = {name: old.get(name, unknown) for name in finished}
+    setting = {
+        "horizon": experiment.horizon(config),
+        "initial": experiment.initial_size(config),
+        "refits": experiment.refits(config),
+        "seeds": [config.first_seed, config.first_seed + config.seeds - 1],
+        "rows": config.rows,
+        "columns": config.columns,
+        "true_rank": config.true_rank,
+        "rank": config.rank,
+        "beta": config.beta,
+        "once": config.once,
+    }
+    summary: dict[str, Any] = {}
+    asked = experiment.policy_names(config)
+    if finished.keys() >= set(asked) and overall is None:
+        print(f"nothing left to run: {workdir} holds the results of {', '.join(asked)}")
+    for name in asked:
+        if name not in finished:
+            began, compiled = time.monotonic(), clock.seconds
+            checkpoint = checkpoint_path(workdir, name)
+            if overall is None:
+                with tqdm(total=experiment.refits(config), desc=f"{name:<10}", unit="refit") as bar:
+                    finished[name] = run_policy(config, name, checkpoint, bar)
+            else:
+                overall.set_description(f"{describe(config)}: {name}")
+                finished[name] = run_policy(config, name, checkpoint, overall)
+            compiling = clock.seconds - compiled
+            times[name] = {
+                "seconds": time.monotonic() - began - compiling,
+                "compile_seconds": compiling,
+            }
+        summary = {**results.summarise(finished, times), "setting": setting}
+        if experiment.checks_completion(config):
+            for policy, one in finished.items():
+                first = experiment.completable_at(config, one.completion_error)
+                summary["policies"][policy]["completable_at"] = [
+                    None if refit < 0 else int(refit) for refit in first
+                ]
+        # The summary first: a policy counts as finished once its curves are there.
+        results.write_json(summary_path, summary)
+        results.save_curves(workdir, finished)
+        checkpoint_path(workdir, name).unlink(missing_ok=True)
+        plot.regret_plot(workdir / "regret.png", finished, title=describe(config))
+    return summary
+
+
+def describe(config: ConfigDict) -> str:
+    """One line for the picture's title."""
+    return (
+        f"{config.rows} x {config.columns}, true rank {config.true_rank},"
+        f" {config.seeds} seed{'s' if config.seeds > 1 else ''}"
+    )
