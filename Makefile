@@ -2,6 +2,8 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 RESULTS ?= results/synthetic
+# One worker a core, whole files to each: tests of one file share what they compile.
+PARALLEL ?= --numprocesses=auto --dist=loadfile
 
 .PHONY: run test test-all lint bench format lock clean
 
@@ -15,10 +17,10 @@ run: .venv/ready  ## the synthetic experiment on a few seeds: table and picture
 	$(BIN)/python -m launch.run --config=configs/synthetic.py --workdir=$(RESULTS) --config.seeds=4
 
 test: lint  ## lint and all tests but the long studies
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow"
 
 test-all: lint  ## everything
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PARALLEL)
 
 lint: .venv/ready
 	$(BIN)/ruff check .

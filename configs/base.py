@@ -23,8 +23,8 @@ def get_config() -> config_dict.ConfigDict:
     config.stop_when_completable = False
     config.completable = config_dict.create(
         check=False,  # reports that refit, and goes on
-        held_out=0.1,  # part of what was seen that the convex completion must predict
-        factor=1.5,  # completable: error within so many times the noise
+        held_out=0.2,  # part of what was seen that the convex completion must predict
+        factor=1.3,  # completable: error within so many times the noise
         noise_deviation=config_dict.placeholder(float),  # none: that of the synthetic data
     )
 
@@ -66,14 +66,14 @@ def get_config() -> config_dict.ConfigDict:
         centred=False,  # whether rows have means
     )
     config.optspace = config_dict.create(
-        rank=5,  # of the completion; with guess, the largest
+        rank=1,  # of the completion; with guess, the largest
         guess=False,  # the rank from the singular values
         penalty=0.0,  # on the core
         steps=50,  # of descent
     )
     config.particle = config_dict.create(
-        particles=30,
-        rank=5,
+        particles=100,
+        rank=3,
         noise_variance=0.1,
         factor_variance=1.0,
         learn_variance=False,  # of the users' factors, ~ IG(shape, rate)

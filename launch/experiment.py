@@ -10,7 +10,7 @@ from ml_collections import ConfigDict
 
 from configs import synthetic as synthetic_config
 from smc_jax import beliefs
-from smc_jax.completable import held_out_error
+from smc_jax.completable import HeldOut, completable_at, held_out_errors
 from smc_jax.data.synthetic import LOADINGS, synthetic
 from smc_jax.environment import Problem
 from smc_jax.inference import OPTIMISERS, svi
@@ -18,7 +18,6 @@ from smc_jax.loop import Loop, make_loop
 from smc_jax.model import gamma_process
 from smc_jax.policies import POLICIES, Policy, Setting
 from smc_jax.start import STARTS
-from smc_jax.sweep import first_below
 from smc_jax.types import Observations
 
 HORIZON_READINGS = ("bound", "true_rank")
@@ -44,6 +43,8 @@ def policy_names(config: ConfigDict) -> tuple[str, ...]:
     names = config.policies
     if isinstance(names, str):
         names = names.split(",")
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise ConfigError(f"config.policies: must be names, separated by commas, got {names!r}")
     return tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
 
 
@@ -137,6 +138,8 @@ def validate(config: ConfigDict) -> None:
         require(config[group][name] >= 0.0, f"{group}.{name}", "must not be negative")
     share = config.completable.held_out
     require(0.0 < share < 1.0, "completable.held_out", "must lie between 0 and 1")
+    widest = min(config.rows, config.columns)
+    require(config.optspace.rank <= widest, "optspace.rank", f"must be at most {widest}")
     for name in policy_names(config):
         try:
             make_policy(config, name)
@@ -175,19 +178,20 @@ def panels(config: ConfigDict) -> dict[str, ConfigDict]:
     field, values, reading = (
         config[name] for name in ("panel_field", "panel_values", "horizon_reading")
     )
-    if field not in config:
-        raise ConfigError(f"config.panel_field: no such field as {field!r}")
-    if not values:
-        raise ConfigError(f"config.panel_values: must give at least one value of {field}")
+    if field not in config or field in figure:
+        raise ConfigError(f"config.panel_field: no such field of an experiment as {field!r}")
+    if not isinstance(values, list | tuple) or not values or len(set(values)) < len(values):
+        raise ConfigError(f"config.panel_values: must be different values of {field}, got {values}")
     if reading not in HORIZON_READINGS:
         known = ", ".join(HORIZON_READINGS)
         raise ConfigError(f"config.horizon_reading: must be one of {known}, got {reading!r}")
+    if reading == "true_rank" and not (config.horizon is config.horizon_rank is None):
+        raise ConfigError("config.horizon_reading: true_rank leaves horizon and horizon_rank unset")
     made = {}
     for value in values:
         panel = ConfigDict({name: config[name] for name in config if name not in figure})
-        if type(value) is not type(panel[field]):
-            raise ConfigError(f"config.panel_values: {value!r} cannot be a value of {field}")
-        panel[field] = value
+        with panel.ignore_type():  # `validate` judges it
+            panel[field] = value
         if reading == "true_rank":
             panel.horizon_rank = panel.true_rank
         made[f"{field.replace('_', ' ')} {value}"] = panel
@@ -199,15 +203,16 @@ def checks_completion(config: ConfigDict) -> bool:
     return config.completable.check or config.stop_when_completable
 
 
-def completable_at(config: ConfigDict, errors: np.ndarray) -> np.ndarray:
+def first_completable(config: ConfigDict, errors: HeldOut) -> np.ndarray:
     """The first refit [seeds] that the matrix could be completed at, -1 for none."""
-    return first_below(errors, config.completable.factor * _noise_deviation(config))
+    noise = _noise_deviation(config)
+    return completable_at(errors, noise_deviation=noise, factor=config.completable.factor)
 
 
-def stops(config: ConfigDict, errors: np.ndarray) -> np.ndarray:
+def stops(config: ConfigDict, errors: HeldOut) -> np.ndarray:
     """The refit [seeds] at which each seed's run ends for that reason, -1 for none."""
     never = np.full(config.seeds, -1)
-    return completable_at(config, errors) if config.stop_when_completable else never
+    return first_completable(config, errors) if config.stop_when_completable else never
 
 
 def _noise_deviation(config: ConfigDict) -> float:
@@ -258,11 +263,12 @@ def make_data(config: ConfigDict) -> Callable[..., Problem]:
     )
 
 
-def make_completion_error(config: ConfigDict) -> Callable[[Array, Observations], Array]:
-    """The error of the convex completion on a part of what was seen that it is not shown."""
-    return held_out_error(
-        fraction=config.completable.held_out, noise_deviation=_noise_deviation(config)
-    )
+def make_held_out_errors(config: ConfigDict) -> Callable[[Array, Observations], HeldOut] | None:
+    """The errors of the convex completion on a part of what was seen, where they are asked for."""
+    if not checks_completion(config):
+        return None
+    fraction, noise = config.completable.held_out, _noise_deviation(config)
+    return held_out_errors(fraction=fraction, noise_deviation=noise)
 
 
 def build(config: ConfigDict, name: str) -> Loop:
@@ -275,5 +281,5 @@ def build(config: ConfigDict, name: str) -> Loop:
         initial=initial_size(config),
         beta=config.beta,
         once=config.once,
-        completion_error=make_completion_error(config) if checks_completion(config) else None,
+        held_out_errors=make_held_out_errors(config),
     )

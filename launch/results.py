@@ -138,10 +138,21 @@ def summarise(curves: dict[str, Curves], times: dict[str, dict[str, Any]]) -> di
             "effective_rank": number(ranks.mean()),
             "effective_ranks": [number(rank) for rank in ranks],
         }
+        made = {
+            other: (curves[other].rows >= 0).sum(1)
+            for other in (name, "oracle", "ids")
+            if other in curves
+        }
+        if (made[name] < one.rows.shape[1]).any():
+            policies[name]["picks"] = made[name].tolist()
+        # The regret of a run that ended earlier is no better for it: no comparison.
         policies[name]["paired"] = {
             other: paired_interval(one.regret[:, -1], curves[other].regret[:, -1])
             for other in ("oracle", "ids")
-            if other in curves and other != name and len(one.regret) > 1
+            if other in curves
+            and other != name
+            and len(one.regret) > 1
+            and (made[name] == made[other]).all()
         }
     return {"policies": policies}
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 from ml_collections import ConfigDict
 from tqdm import tqdm
 
 from launch import experiment, plot, results
 from launch.command import CompileClock
+from smc_jax.completable import HeldOut
 from smc_jax.sweep import Curves, Progress, curves, make_sweep
 
 SECONDS_BETWEEN_CHECKPOINTS = 20.0
@@ -33,7 +33,7 @@ def run_policy(config: ConfigDict, name: str, checkpoint: Path, bar: tqdm) -> Cu
         while True:
             bar.update(progress.batches - told)
             told = progress.batches
-            stop = experiment.stops(config, np.asarray(progress.refits.completion_error))
+            stop = experiment.stops(config, progress.refits.held_out)
             if progress.batches == loop.batches or (stop >= 0).all():
                 bar.update(loop.batches - told)
                 return curves(progress, stop)
@@ -99,7 +99,8 @@ def run(config: ConfigDict, workdir: Path, overall: tqdm | None = None) -> dict[
         summary = {**results.summarise(finished, times), "setting": setting}
         if experiment.checks_completion(config):
             for policy, one in finished.items():
-                first = experiment.completable_at(config, one.completion_error)
+                errors = HeldOut(one.completion_error, one.zero_error)
+                first = experiment.first_completable(config, errors)
                 summary["policies"][policy]["completable_at"] = [
                     None if refit < 0 else int(refit) for refit in first
                 ]

@@ -3,8 +3,8 @@
 python -m launch.tune --config=configs/figure1.py --policy=empirical --config.first_seed=1000 \
   --config.seeds=4 --grid="strength=1,5,20 floor=0.03,0.1"
 
-Prints the mean regret at the end of the horizon in each panel and over all of them, and marks the
-least. Use development seeds, from 1000 up: those that are reported must not choose anything.
+Prints the mean regret at the end of the horizon in each panel and over all of them, and the least
+of those. Use development seeds, from 1000 up: those that are reported must not choose anything.
 """
 
 import ast
@@ -19,6 +19,7 @@ from tqdm import tqdm
 from launch import experiment
 from launch.command import fail, parse
 from launch.experiment import ConfigError
+from smc_jax.policies import POLICIES
 from smc_jax.sweep import curves, make_sweep
 
 CONFIG = config_flags.DEFINE_config_file("config", help_string="The figure.")
@@ -56,39 +57,49 @@ def regrets(config: ConfigDict, policy: str, bar: tqdm) -> list[float]:
     return means
 
 
+def trials(config: ConfigDict, policy: str, grid: str) -> dict[str, ConfigDict]:
+    """A config for each combination of settings; ConfigError where one cannot be used."""
+    made = {}
+    for cell in combinations(grid):
+        trial = config.copy_and_resolve_references()
+        trial.policies = policy
+        for field, value in cell.items():
+            if field not in trial.get(policy, {}):
+                raise ConfigError(f"grid: {policy} has no setting {field!r}")
+            with trial.ignore_type():
+                trial[policy][field] = value
+        for panel in experiment.panels(trial).values():
+            experiment.validate(panel)
+        made[" ".join(f"{field}={value}" for field, value in cell.items()) or "defaults"] = trial
+    return made
+
+
 def main(arguments: Sequence[str]) -> None:
-    """Prints one line a combination."""
+    """Prints one line a combination as soon as it is known, and the best one."""
     del arguments
     config, policy = CONFIG.value, POLICY.value
-    if config is None or policy is None:
-        fail("give --config=configs/figure1.py and --policy=NAME")
-    config.policies = policy
+    if config is None or policy not in POLICIES:
+        fail(f"give --config=configs/figure1.py and --policy, one of {', '.join(POLICIES)}")
     try:
-        cells = combinations(GRID.value)
-        for cell in cells:
-            unknown = sorted(cell.keys() - config.get(policy, {}).keys())
-            if unknown:
-                raise ConfigError(f"grid: {policy} has no setting {unknown[0]!r}")
-            trial = config.copy_and_resolve_references()
-            trial[policy].update(cell)
-            for panel in experiment.panels(trial).values():
-                experiment.validate(panel)
-    except (ConfigError, TypeError) as error:
+        made = trials(config, policy, GRID.value)
+        titles = list(experiment.panels(config))
+    except ConfigError as error:
         fail(str(error))
-    titles = list(experiment.panels(config))
-    found = []
-    with tqdm(total=len(cells) * len(titles), unit="cell", smoothing=0.0) as bar:
-        for cell in cells:
-            trial = config.copy_and_resolve_references()
-            trial[policy].update(cell)
-            found.append(regrets(trial, policy, bar))
-    means = [sum(each) / len(each) for each in found]
-    width = max(len(str(cell)) for cell in cells)
+    width = max(map(len, [policy, *made])) + 1
     print(f"{policy:<{width}}" + "".join(f"{title:>14}" for title in titles) + f"{'mean':>10}")
-    for cell, each, mean in zip(cells, found, means, strict=True):
-        text = " ".join(f"{name}={value}" for name, value in cell.items()) or "defaults"
-        mark = " *" if mean == min(means) else ""
-        print(f"{text:<{width}}" + "".join(f"{x:>14.1f}" for x in each) + f"{mean:>10.1f}{mark}")
+    means = {}
+    with tqdm(total=len(made) * len(titles), unit="cell", smoothing=0.0) as bar:
+        for text, trial in made.items():
+            try:
+                each = regrets(trial, policy, bar)
+            except (FloatingPointError, RuntimeError) as error:
+                bar.write(f"{text:<{width}}failed: {error}")
+                continue
+            means[text] = sum(each) / len(each)
+            row = "".join(f"{regret:>14.1f}" for regret in each)
+            bar.write(f"{text:<{width}}{row}{means[text]:>10.1f}")
+    if means:
+        print(f"least mean: {min(means, key=lambda text: means[text])}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Where parameter draws come from: a variational posterior, or the truth for an oracle."""
+"""Where parameter draws come from: the interface, a variational posterior, and an oracle's."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -27,6 +27,11 @@ class Diagnostics(NamedTuple):
     def none(cls) -> "Diagnostics":
         """For what fits no model."""
         return cls(jnp.full((), jnp.nan), jnp.full((), jnp.nan), jnp.ones((), bool))
+
+    @classmethod
+    def finite_only(cls, state: Any) -> "Diagnostics":
+        """For a state that has neither bound nor rank, but must be made of numbers."""
+        return cls.none()._replace(finite=jnp.isfinite(ravel_pytree(state)[0]).all())
 
 
 class Belief(NamedTuple):

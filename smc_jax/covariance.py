@@ -18,8 +18,7 @@ class Pairs(NamedTuple):
 def pairs(observations: Observations, centre: Array) -> Pairs:
     """Pairwise-complete sums about `centre` [D]; several looks at an entry count as their mean."""
     seen = (observations.count > 0).astype(observations.total.dtype)
-    average = observations.total / jnp.maximum(observations.count, 1.0)
-    centred = seen * (average - centre[:, None])
+    centred = seen * (observations.average() - centre[:, None])
     return Pairs(centred @ centred.T, seen @ seen.T)
 
 
@@ -46,11 +45,10 @@ def factorise(covariance: Array, intercepts: Array, *, floor: float) -> Paramete
     """Parameters whose W W' + sigma^2 I is the covariance, made positive definite.
 
     W = V sqrt(lambda - sigma^2) from the eigenvectors V [D, D], where sigma^2 is the least
-    eigenvalue. Eigenvalues below `floor` times their mean are raised to it.
+    eigenvalue: the whole covariance is that of the entries, whatever of it is noise of a look.
+    Eigenvalues below `floor` times their mean are raised to it.
     """
     values, vectors = jnp.linalg.eigh(covariance)
     variance = jnp.maximum(values[0], floor * values.mean())
     loadings = vectors * jnp.sqrt(jnp.maximum(values - variance, 0.0))
-    one = jnp.ones((), loadings.dtype)
-    strengths = jnp.ones(len(values), loadings.dtype)
-    return Parameters(loadings, strengths, one, one, one, jnp.sqrt(variance), intercepts)
+    return Parameters.plain(loadings, jnp.sqrt(variance), intercepts)

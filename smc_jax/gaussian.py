@@ -1,4 +1,4 @@
-"""Gaussian algebra of the columns given the loadings; nothing of size D x D, no LAPACK.
+"""Gaussian algebra of the columns given the loadings; nothing but K x K matrices, no LAPACK.
 
 Column n is seen in the entries O_n, y = b + W x_n + noise, x_n ~ N(0, I_K), noise ~ N(0, s2).
 With counts in place of a mask, everything depends on
@@ -164,8 +164,7 @@ def sample_matrix(
         return matrix
     noise = parameters.sigma * jax.random.normal(noise_key, matrix.shape)
     seen = observations.count > 0
-    value = observations.total / jnp.maximum(observations.count, 1)
-    return jnp.where(seen, value, matrix + noise)
+    return jnp.where(seen, observations.average(), matrix + noise)
 
 
 def entry_moments(parameters: Parameters, columns: Columns) -> tuple[Array, Array]:

@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array, lax
 
 from smc_jax import environment
 from smc_jax.beliefs import Diagnostics
+from smc_jax.completable import HeldOut
 from smc_jax.environment import Problem, Step, World
 from smc_jax.policies.base import Policy
 from smc_jax.types import Observations
@@ -29,7 +29,7 @@ class Refit(NamedTuple):
     """What is recorded at each refit."""
 
     diagnostics: Diagnostics
-    completion_error: Array | np.ndarray  # []  of a held-out part of what was seen, or NaN
+    held_out: HeldOut  # errors of a completion of what was seen, NaN where not asked for
 
 
 class Loop(NamedTuple):
@@ -52,7 +52,7 @@ def make_loop(
     initial: int,
     beta: float = 0.0,
     once: bool = True,
-    completion_error: Callable[[Array, Observations], Array] | None = None,
+    held_out_errors: Callable[[Array, Observations], HeldOut] | None = None,
 ) -> Loop:
     """Composes data, policy and environment.
 
@@ -65,7 +65,7 @@ def make_loop(
       initial: the size of the initial design, which is not counted in H.
       beta: discount of a repeated choice.
       once: forbids repeats.
-      completion_error: (key, what was seen) -> how badly it predicts itself, asked at each refit.
+      held_out_errors: (key, what was seen) -> how badly it predicts itself, asked at each refit.
     """
     batch = -(-horizon // refits)
 
@@ -105,15 +105,12 @@ def make_loop(
         return lax.scan(pick, carry, jax.random.split(key, batch))
 
     def one_batch(carry: Carry, _: None) -> tuple[Carry, tuple[Refit, Step]]:
-        key, refit_key, pick_key = jax.random.split(carry.key, 3)
+        key, refit_key, pick_key, held_out_key = jax.random.split(carry.key, 4)
         carry = refit(carry._replace(key=key), refit_key)
-        error = jnp.full((), jnp.nan)
-        if completion_error is not None:
-            # The noise's key and the time alone: asking changes no choice, and policies that
-            # have seen the same are asked the same.
-            error_key = jax.random.fold_in(carry.noise_key, carry.world.times.sum())
-            error = completion_error(error_key, carry.world.observations)
-        record = Refit(policy.diagnose(carry.policy), error)
+        held_out = HeldOut(jnp.full((), jnp.nan), jnp.full((), jnp.nan))
+        if held_out_errors is not None:
+            held_out = held_out_errors(held_out_key, carry.world.observations)
+        record = Refit(policy.diagnose(carry.policy), held_out)
         carry, steps = picks(carry, pick_key)
         return carry, (record, steps)
 

@@ -1,6 +1,6 @@
 """Convex completion: least squares with a nuclear norm, by accelerated proximal gradient.
 
-With P the projection on the seen entries, the solution is the only matrix Z, up to ties, of least
+With P the projection on the seen entries, a solution is a matrix Z that minimises
 
     1/2 |P(M - Z)|^2 + penalty |Z|_*,    |Z|_* = the sum of the singular values,
 

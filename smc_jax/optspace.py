@@ -107,6 +107,42 @@ def gradient(left: Array, core: Array, right: Array, residual: Array) -> Pair:
     return _tangent(left, by_left), _tangent(right, by_right)
 
 
+def line_search(
+    left: Array,
+    core: Array,
+    right: Array,
+    residual: Array,
+    direction: Pair,
+    mask: Array,
+    penalty: float | Array,
+) -> Pair:
+    """The step t along a direction (A, B), by halving, and the residual there.
+
+    With the core held, the residual of (X + tA) S (Y + tB)' is R - t L - t^2 Q, and F a quartic
+    in t, known without its cancellation. The first t is the Gauss-Newton step, or shorter: it
+    turns no span by more than 45 degrees.
+    """
+    a, b = direction
+    linear = mask * (a @ core @ right.T + left @ core @ b.T)
+    square = mask * (a @ core @ b.T)
+    growth = ((a @ core) ** 2).sum() + ((b @ core.T) ** 2).sum()
+    growth_of_both = (core * (a.T @ a @ core @ (b.T @ b))).sum()
+    fall = (residual * linear).sum()
+    curvature = (linear**2).sum() + penalty * growth
+    second = 0.5 * curvature - (residual * square).sum()
+    third = (linear * square).sum()
+    fourth = 0.5 * ((square**2).sum() + penalty * growth_of_both)
+
+    def too_far(t: Array) -> Array:
+        rise = t * (-fall + t * (second + t * (third + t * fourth)))
+        return (rise > -0.25 * t * fall) & (t > 0)
+
+    longest = lax.rsqrt(jnp.maximum(_dot(direction, direction), jnp.finfo(a.dtype).tiny))
+    gauss_newton = fall / jnp.where(curvature > 0, curvature, jnp.inf)
+    t = lax.while_loop(too_far, lambda t: 0.5 * t, jnp.clip(gauss_newton, 0.0, longest))
+    return t, residual - t * linear - t**2 * square
+
+
 @functools.partial(jax.jit, static_argnames=("rank", "guess"))
 def optspace(
     values: Array,
@@ -188,7 +224,7 @@ def _step(
     descends = -_dot(slopes, conjugate) > 0.1 * slope
     direction = jax.tree.map(lambda d, new: jnp.where(descends, d, -new), conjugate, steepest)
 
-    t, residual = _search(state, direction, mask, penalty)
+    t, residual = line_search(left, core, right, residual, direction, mask, penalty)
     moved = jax.tree.map(lambda frame, d: frame + t * d, (left, right), direction)
     triangles = jax.tree.map(_triangle, moved)
     left, right = jax.tree.map(_divide, moved, triangles)
@@ -206,35 +242,6 @@ def _step(
     return _Descent(
         left, core, right, residual, objective, direction, steepest, slope, stalled, state.steps + 1
     )
-
-
-def _search(state: _Descent, direction: Pair, mask: Array, penalty: float | Array) -> Pair:
-    """The step t along a direction (A, B), by halving, and the residual there.
-
-    With the core held, the residual of (X + tA) S (Y + tB)' is R - t L - t^2 Q, and F a quartic
-    in t, known without its cancellation. The first t is the Gauss-Newton step, or shorter: it
-    turns no span by more than 45 degrees.
-    """
-    left, core, right, residual = state[:4]
-    a, b = direction
-    linear = mask * (a @ core @ right.T + left @ core @ b.T)
-    square = mask * (a @ core @ b.T)
-    growth = ((a @ core) ** 2).sum() + ((b @ core.T) ** 2).sum()
-    growth_of_both = (core * (a.T @ a @ core @ (b.T @ b))).sum()
-    fall = (residual * linear).sum()
-    curvature = (linear**2).sum() + penalty * growth
-    second = 0.5 * curvature - (residual * square).sum()
-    third = (linear * square).sum()
-    fourth = 0.5 * ((square**2).sum() + penalty * growth_of_both)
-
-    def too_far(t: Array) -> Array:
-        rise = t * (-fall + t * (second + t * (third + t * fourth)))
-        return (rise > -0.25 * t * fall) & (t > 0)
-
-    longest = lax.rsqrt(jnp.maximum(_dot(direction, direction), jnp.finfo(a.dtype).tiny))
-    gauss_newton = fall / jnp.where(curvature > 0, curvature, jnp.inf)
-    t = lax.while_loop(too_far, lambda t: 0.5 * t, jnp.clip(gauss_newton, 0.0, longest))
-    return t, residual - t * linear - t**2 * square
 
 
 def _objective(core: Array, residual: Array, penalty: float | Array) -> Array:

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
-from jax.flatten_util import ravel_pytree
 
 from smc_jax import gaussian
 from smc_jax.beliefs import Belief, Diagnostics
@@ -37,20 +36,9 @@ class Chain(NamedTuple):
 
 
 def given(factors: Array, variance: Array | float, noise_variance: Array | float) -> Parameters:
-    """The factor model of the other side, whose prior variance is given: W = sqrt(variance) V.
-
-    The hyperparameters say nothing here: ones.
-    """
-    one = jnp.ones(())
-    return Parameters(
-        loadings=jnp.sqrt(variance) * factors,
-        strengths=jnp.ones(factors.shape[1]),
-        gamma=one,
-        gamma0=one,
-        c0=one,
-        sigma=one * jnp.sqrt(noise_variance),
-        intercepts=jnp.zeros(factors.shape[0]),
-    )
+    """The factor model of the other side, whose prior variance is given: W = sqrt(variance) V."""
+    sigma = jnp.ones((), factors.dtype) * jnp.sqrt(noise_variance)
+    return Parameters.plain(jnp.sqrt(variance) * factors, sigma)
 
 
 def transposed(observations: Observations) -> Observations:
@@ -175,7 +163,6 @@ def gibbs(
         return jax.tree.map(lambda x: x[index], chain.draws)
 
     def diagnose(chain: Chain) -> Diagnostics:
-        finite = jnp.isfinite(ravel_pytree((chain.factors, chain.draws))[0]).all()
-        return Diagnostics.none()._replace(finite=finite)
+        return Diagnostics.finite_only(chain)
 
     return Belief(init, refit, draw, diagnose)

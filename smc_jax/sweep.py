@@ -10,6 +10,7 @@ from jax import lax
 from jax.sharding import Mesh, PartitionSpec
 
 from smc_jax.beliefs import Diagnostics
+from smc_jax.completable import HeldOut
 from smc_jax.environment import Step
 from smc_jax.loop import Carry, Loop, Refit
 
@@ -26,7 +27,7 @@ class Progress(NamedTuple):
     @property
     def batches(self) -> int:
         """Batches finished."""
-        return self.refits.completion_error.shape[1]
+        return self.refits.held_out.completion.shape[1]
 
 
 class Curves(NamedTuple):
@@ -38,7 +39,8 @@ class Curves(NamedTuple):
     cols: np.ndarray  # [seeds, horizon]
     elbo: np.ndarray  # [seeds, batches]
     effective_rank: np.ndarray  # [seeds, batches]
-    completion_error: np.ndarray  # [seeds, batches]  NaN where it was not asked for
+    completion_error: np.ndarray  # [seeds, batches]  held out; NaN where it was not asked for
+    zero_error: np.ndarray  # [seeds, batches]  of predicting 0 in its place
 
 
 class Sweep(NamedTuple):
@@ -64,7 +66,8 @@ def make_sweep(
     Args:
       loop: the experiment.
       segment: batches between two reports.
-      lanes: seeds side by side on one device: 1 suits CPU cores, more an accelerator.
+      lanes: seeds side by side on one device: 1 suits CPU cores, more an accelerator. On several
+        CPU devices, wide batches of LAPACK calls, as of optspace or empirical, can hang.
       devices: all by default.
     """
     devices = jax.devices() if devices is None else devices
@@ -94,7 +97,7 @@ def make_sweep(
         carry, best = begin(jnp.asarray([*seeds, *[seeds[-1]] * padding], jnp.uint32))
         none = np.zeros((len(seeds), 0))
         best = np.asarray(best)[: len(seeds)]
-        refits = Refit(Diagnostics(none, none, none > 0), none)
+        refits = Refit(Diagnostics(none, none, none > 0), HeldOut(none, none))
         return Progress(np.asarray(seeds), carry, best, refits, Step(*5 * [none]))
 
     def go_on(progress: Progress) -> Iterator[Progress]:
@@ -117,42 +120,37 @@ def make_sweep(
 
 
 def curves(progress: Progress, stop: np.ndarray | None = None) -> Curves:
-    """The finished sweep's results; picks that the last batch made beyond the horizon are cut.
+    """The sweep's results; picks that the last batch made beyond the horizon are cut.
 
-    `stop` [seeds] is the refit at which each seed's run ended, -1 for never: it then makes no
-    more picks, which are recorded as row and column -1, and its regret stays as it is.
+    `stop` [seeds] is the refit at which each seed's run ended, -1 for never. Its later picks are
+    recorded as row and column -1 and reward 0, its regret and its refits' records stay as at the
+    stop. A sweep may end early if all of its seeds have.
     """
     best = np.asarray(progress.best, np.float64)
     seeds, horizon = best.shape
     batches, made = progress.batches, progress.steps.row.shape[1]
+    batch = made // batches
     last = np.full(seeds, batches) if stop is None else np.where(stop < 0, batches, stop)
-    picked = np.arange(horizon) < (last * (made // max(batches, 1)))[:, None]
+    picked = np.arange(horizon) < batch * last[:, None]
 
-    def pick(values: np.ndarray, otherwise: float) -> np.ndarray:
+    def picks(values: np.ndarray, otherwise: float) -> np.ndarray:
         padded = np.pad(values[:, :horizon], ((0, 0), (0, max(horizon - made, 0))))
         return np.where(picked, padded, np.asarray(otherwise, values.dtype))
 
-    def refit(values: np.ndarray) -> np.ndarray:
-        return np.take_along_axis(values, np.minimum(np.arange(batches), last[:, None]), axis=1)
+    def refits(values: np.ndarray) -> np.ndarray:
+        index = np.arange(-(-horizon // batch))
+        return np.take_along_axis(values, np.minimum(index, last[:, None]), axis=1)
 
-    steps, refits = jax.tree.map(np.asarray, (progress.steps, progress.refits))
-    expected = pick(steps.expected, 0.0).astype(np.float64)
+    steps, records = jax.tree.map(np.asarray, (progress.steps, progress.refits))
+    expected = picks(steps.expected, 0.0).astype(np.float64)
     return Curves(
         np.cumsum(np.where(picked, best - expected, 0.0), axis=1),
-        pick(steps.reward, 0.0),
-        pick(steps.row, -1).astype(np.int32),
-        pick(steps.column, -1).astype(np.int32),
-        refit(refits.diagnostics.elbo),
-        refit(refits.diagnostics.effective_rank),
-        refit(refits.completion_error),
+        picks(steps.reward, 0.0),
+        picks(steps.row, -1).astype(np.int32),
+        picks(steps.column, -1).astype(np.int32),
+        *map(refits, records.diagnostics[:2]),
+        *map(refits, records.held_out),
     )
-
-
-def first_below(errors: np.ndarray, threshold: float) -> np.ndarray:
-    """The first refit [seeds] whose error is at most the threshold, -1 where there is none."""
-    below = np.asarray(errors) <= threshold  # False for NaN
-    first = np.pad(below, ((0, 0), (0, 1)), constant_values=True).argmax(1)
-    return np.where(below.any(1), first, -1)
 
 
 def _extend(done: np.ndarray, more: np.ndarray) -> np.ndarray:

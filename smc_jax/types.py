@@ -18,6 +18,14 @@ class Parameters(NamedTuple):
     sigma: Array  # []  noise standard deviation
     intercepts: Array  # [D]  b, zeros where the model has none
 
+    @classmethod
+    def plain(cls, loadings: Array, sigma: Array, intercepts: Array | None = None) -> "Parameters":
+        """W, sigma and b of a model without the hyperparameters, which are ones."""
+        rows, k = loadings.shape
+        one = jnp.ones((), loadings.dtype)
+        b = jnp.zeros(rows, loadings.dtype) if intercepts is None else intercepts
+        return cls(loadings, jnp.ones(k, loadings.dtype), one, one, one, sigma, b)
+
 
 class Unconstrained(NamedTuple):
     """The parameters mapped to the whole real line: logs, but for the intercepts."""
@@ -51,6 +59,10 @@ class Observations(NamedTuple):
         count = jnp.asarray(mask, jnp.result_type(float))
         values = jnp.where(count > 0, values, 0.0).astype(count.dtype)
         return cls(count, values, values**2)
+
+    def average(self) -> Array:
+        """The mean [D, N] of the looks at each entry, 0 where there are none."""
+        return self.total / jnp.maximum(self.count, 1.0)
 
     def add(self, row: Array, column: Array, value: Array, weight: Array) -> "Observations":
         """One more look at an entry; weight 0 leaves everything as it was."""

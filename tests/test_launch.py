@@ -103,7 +103,7 @@ def test_the_four_files_and_nothing_else(finished):
 def test_curves_have_the_keys_and_shapes_of_the_contract(finished):
     per_pick, per_refit = (SEEDS, HORIZON), (SEEDS, REFITS)
     shapes = dict.fromkeys(("regret", "reward", "rows", "cols"), per_pick)
-    shapes |= dict.fromkeys(("elbo", "effective_rank", "completion_error"), per_refit)
+    shapes |= dict.fromkeys(("elbo", "effective_rank", "completion_error", "zero_error"), per_refit)
     expected = {
         f"{p}/{key}": shape for p in ("thompson", "random") for key, shape in shapes.items()
     }
@@ -241,7 +241,7 @@ def test_ctrl_c_exits_with_130_and_the_same_command_goes_on(tmp_path):
 
 
 BAD = {
-    "policies": ("ids,telepathy", " , "),
+    "policies": ("ids,telepathy", " , ", 5, (1, 2)),
     "noise_variance": (-0.1, 0.0),
     "beta": (-0.1, 1.1, float("nan")),
     "horizon": (81, 0),
@@ -257,13 +257,17 @@ BAD = {
     "oracle.draws": (0,),
     "oracle.covariance": ("invented",),
     "empirical.floor": (0.0,),
-    "optspace.rank": (0,),
+    "empirical.strength": (0.0,),
+    "optspace.rank": (0, 9),
+    "optspace.steps": (0,),
     "optspace.penalty": (-1.0,),
     "particle.particles": (0,),
     "particle.users": ("nobody",),
     "particle.noise_variance": (0.0,),
     "icf.rule": ("thumb",),
     "icf.sweeps": (0,),
+    "icf.first_sweeps": (0,),
+    "icf.shape": (0.0,),
     "icf.factor_variance": (-1.0,),
     "completable.held_out": (0.0, 1.0),
     "completable.factor": (0.0,),
@@ -392,9 +396,12 @@ def test_the_horizon_of_a_panel_is_read_either_way():
     [
         ("horizon_reading", "tea_leaves"),
         ("panel_field", "colour"),
+        ("panel_field", "panel_values"),
         ("panel_values", ()),
-        ("panel_values", ("one",)),
+        ("panel_values", (2, 2)),
+        ("horizon_reading", "true_rank"),  # although the horizon is given
         ("true_rank", (1, 99)),
+        ("true_rank", ("one",)),
     ],
 )
 def test_a_figure_that_cannot_be_made_costs_nothing(tmp_path, field, value):
@@ -419,16 +426,22 @@ def test_a_grid_of_settings_is_tried_in_every_panel(tmp_path):
     process = begin(*line, "--grid=floor=0.2,0.4", cwd=tmp_path, module="launch.tune")
     printed, complaint = process.communicate()
     assert process.returncode == 0, complaint
-    head, *rows = (row.split() for row in printed.splitlines())
+    head, *rows, last = (row.split() for row in printed.splitlines())
     assert head == ["empirical", "true", "rank", "1", "mean"]
-    assert [row[0] for row in rows] == ["floor=0.2", "floor=0.4"]
-    means = [float(row[2]) for row in rows]
-    assert [row[-1] == "*" for row in rows] == [mean == min(means) for mean in means]
-    for grid, named in (("floor", "FIELD=VALUE"), ("roof=1", "no setting 'roof'")):
-        process = begin(*line, f"--grid={grid}", cwd=tmp_path, module="launch.tune")
+    means = {row[0]: float(row[2]) for row in rows}
+    assert list(means) == ["floor=0.2", "floor=0.4"]
+    assert last == ["least", "mean:", min(means, key=means.get)]
+    line = line[:1] + flags
+    for wrong, named in (
+        (["--policy=empirical", "--grid=floor"], "grid: give FIELD=VALUE"),
+        (["--policy=thompson", "--grid=roof=1"], "grid: thompson has no setting 'roof'"),
+        (["--policy=empirical", "--grid=floor=-1"], r"config\.empirical\.floor"),
+        (["--policy=nonsense"], "give --config=.* --policy"),
+    ):
+        process = begin(*line, *wrong, cwd=tmp_path, module="launch.tune")
         complaint = process.communicate()[1]
         assert process.returncode == 2
-        assert re.fullmatch(rf"error: grid: .*{named}.*\n", complaint)
+        assert re.fullmatch(rf"error: {named}.*\n", complaint)
 
 
 def test_a_run_stops_where_the_matrix_can_be_completed(tmp_path):
@@ -437,6 +450,7 @@ def test_a_run_stops_where_the_matrix_can_be_completed(tmp_path):
     easy = many | {"stop_when_completable": True, "completable.factor": 1e6}
     summary = runner.run(tiny(easy), tmp_path / "easy")
     assert summary["policies"]["random"]["completable_at"] == [0, 0]
+    assert summary["policies"]["random"]["picks"] == [0, 0]
     curves = load(tmp_path / "easy")
     assert (curves["random/rows"] == -1).all()
     assert (curves["random/regret"] == 0).all()

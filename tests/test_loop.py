@@ -10,6 +10,7 @@ from scipy import stats
 
 from smc_jax import beliefs, inference, start, sweep
 from smc_jax.beliefs import Diagnostics
+from smc_jax.completable import HeldOut
 from smc_jax.data.synthetic import synthetic
 from smc_jax.loop import make_loop
 from smc_jax.model import gamma_process
@@ -227,34 +228,36 @@ def test_segments_run_one_compiled_program():
     assert len(traces) == first
 
 
-def test_asking_for_the_error_changes_no_choice_and_stops_the_run_where_told():
-    """A made-up error that falls with the number of looks, by a threshold each seed meets."""
+def test_asking_for_errors_changes_no_choice_and_the_run_ends_where_told():
+    """A made-up error that falls with the number of looks."""
 
-    def error(key, observations):
-        return 1.0 / observations.count.sum()
+    def errors(key, observations):
+        return HeldOut(1.0 / observations.count.sum(), jnp.asarray(9.0))
 
-    loop = experiment(make_policy("random"), completion_error=error)
+    loop = experiment(make_policy("random"), held_out_errors=errors)
     progress, whole = run(loop, [0, 1, 2])
     _, plain = run(experiment(make_policy("random")), [0, 1, 2])
     assert_same(whole[:6], plain[:6])
     looks = 1 / whole.completion_error  # the design may look twice at one entry
     np.testing.assert_allclose(np.diff(looks), 5, rtol=1e-5)
-    stop = sweep.first_below(whole.completion_error, 1 / 13.0)
-    np.testing.assert_array_equal(stop, (looks > 12.999).argmax(1))
-    stop[2] = -1
+    stop = np.array([1, 2, -1])
     ended = sweep.curves(progress, stop)
-    for seed, picks in enumerate([*(5 * stop[:2]), 20]):
-        np.testing.assert_array_equal(ended.regret[seed, :picks], plain.regret[seed, :picks])
-        np.testing.assert_array_equal(ended.rows[seed, :picks], plain.rows[seed, :picks])
+    for seed, picks in enumerate([5, 10, 20]):
+        for field in ("regret", "rows", "cols", "reward"):
+            kept, made = (getattr(each, field)[seed, :picks] for each in (ended, plain))
+            np.testing.assert_array_equal(kept, made)
         assert (ended.rows[seed, picks:] == -1).all()
         assert (ended.reward[seed, picks:] == 0).all()
         assert (ended.regret[seed, picks:] == ended.regret[seed, picks - 1]).all()
+    index = [[0, 1, 1, 1], [0, 1, 2, 2], [0, 1, 2, 3]]
+    expected = np.take_along_axis(whole.completion_error, np.array(index), axis=1)
+    np.testing.assert_array_equal(ended.completion_error, expected)
     runner = sweep.make_sweep(loop)
     first = next(iter(runner.go_on(runner.start([0, 1, 2]))))
-    short = sweep.curves(first, np.zeros(3, int))  # ended before the horizon, at the first refit
-    assert short.regret.shape == (3, 20)
+    short = sweep.curves(first, np.zeros(3, int))  # all ended at the first refit
+    assert {x.shape for x in short[:4]} == {(3, 20)}
+    assert {x.shape for x in short[4:]} == {(3, 4)}
     assert (short.regret == 0).all()
-    assert not (sweep.first_below(np.full((2, 3), np.nan), 9.9) >= 0).any()
 
 
 def test_columns_have_the_stated_covariance():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from problems import low_rank
 
-from smc_jax.optspace import complete, gradient, guess_rank, optspace, solve_core, trim
+from smc_jax.optspace import complete, gradient, guess_rank, line_search, optspace, solve_core, trim
 
 
 def root_mean_square(x):
@@ -87,6 +87,46 @@ def test_gradient_is_tangent_and_that_of_the_dense_objective(penalty):
         np.testing.assert_allclose(slope, reference, atol=1e-10)
 
 
+@pytest.mark.parametrize("penalty", [0.0, 0.3])
+@pytest.mark.usefixtures("x64")
+def test_the_line_search_halves_until_the_dense_objective_has_fallen_enough(penalty):
+    halvings = set()
+    for seed in range(8):
+        _, values, mask = low_rank(seed, 12, 9, 5, seen=0.6)
+        values, rng = np.where(mask, values, 0.0), np.random.default_rng(seed)
+        frames = [np.linalg.qr(rng.normal(size=(n, 3)))[0] for n in (12, 9)]
+        core = 0.5 * rng.normal(size=(3, 3))
+        residual = mask * (values - frames[0] @ core @ frames[1].T)
+        tangents = [rng.normal(size=frame.shape) for frame in frames]
+        tangents = [t - frame @ (frame.T @ t) for frame, t in zip(frames, tangents, strict=True)]
+        linear = mask * (tangents[0] @ core @ frames[1].T + frames[0] @ core @ tangents[1].T)
+        if (residual * linear).sum() < 0:
+            tangents, linear = [-t for t in tangents], -linear
+
+        def objective(t, frames=frames, tangents=tangents, core=core, values=values, mask=mask):
+            moved = [frame + t * tangent for frame, tangent in zip(frames, tangents, strict=True)]
+            made = moved[0] @ core @ moved[1].T
+            misfit = np.where(mask, values - made, 0.0)
+            return 0.5 * ((misfit**2).sum() + penalty * (made**2).sum())
+
+        fall = (residual * linear).sum()
+        whole = tangents[0] @ core @ frames[1].T + frames[0] @ core @ tangents[1].T
+        curvature = (linear**2).sum() + penalty * (whole**2).sum()
+        t = min(fall / curvature, sum((x**2).sum() for x in tangents) ** -0.5)
+        number = 0
+        while objective(t) - objective(0.0) > -0.25 * t * fall:
+            t, number = t / 2, number + 1
+        halvings.add(number)
+        found, after = line_search(
+            frames[0], core, frames[1], residual, tuple(tangents), mask.astype(float), penalty
+        )
+        np.testing.assert_allclose(found, t, rtol=1e-8)
+        moved = [frame + t * tangent for frame, tangent in zip(frames, tangents, strict=True)]
+        expected = mask * (values - moved[0] @ core @ moved[1].T)
+        np.testing.assert_allclose(after, expected, atol=1e-10)
+    assert len(halvings) > 1
+
+
 @pytest.mark.parametrize("penalty", [0.0, 0.02])
 def test_no_step_raises_the_objective(penalty):
     _, values, mask = low_rank(2, 40, 30, 5, seen=0.3, sigma=0.5)
@@ -96,7 +136,8 @@ def test_no_step_raises_the_objective(penalty):
         assert completion.steps == steps
         misfit = completion.fit**2 * mask.sum()
         objectives.append(0.5 * (misfit + penalty * (completion.core**2).sum()))
-    assert (np.diff(objectives) < 0).all()
+    assert (np.diff(objectives) < 1e-6 * objectives[0]).all()
+    assert objectives[-1] < 0.9 * objectives[0]
 
 
 @pytest.mark.parametrize("rank", [1, 2, 4, 8])

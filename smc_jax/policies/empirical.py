@@ -31,11 +31,7 @@ def pairwise(*, strength: float, floor: float, centred: bool) -> Belief:
         del key, state
         return estimate(observations)
 
-    def diagnose(parameters: Parameters) -> Diagnostics:
-        finite = jnp.isfinite(parameters.loadings).all() & jnp.isfinite(parameters.sigma)
-        return Diagnostics.none()._replace(finite=finite)
-
-    return Belief(init, refit, lambda key, parameters: parameters, diagnose)
+    return Belief(init, refit, lambda key, parameters: parameters, Diagnostics.finite_only)
 
 
 def empirical(

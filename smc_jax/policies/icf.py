@@ -30,7 +30,8 @@ def icf(
     Args:
       setting: of the experiment; its belief is not used.
       rule: `thompson`, the best entry of one draw of both factors, or `linucb`, the highest
-        v_d'm_n + exploration sqrt(v_d'C_n v_d), averaged over the draws of V.
+        v_d'm_n + exploration sqrt(v_d'C_n v_d), averaged over as many of the draws of V, taken
+        with replacement.
       rank: K.
       noise_variance: s2; learned where it is None.
       factor_variance: su2 = sv2; learned where it is None.

@@ -1,4 +1,4 @@
-"""What ids and greedy share: an ensemble that is conditioned on every pick, and its summary."""
+"""What ids, greedy and linucb share: an ensemble conditioned on every pick, and its summary."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -22,7 +22,7 @@ class Completed(NamedTuple):
 def optspace(
     setting: Setting,
     *,
-    rank: int = 5,
+    rank: int = 1,
     guess: bool = False,
     penalty: float = 0.0,
     steps: int = 50,
@@ -44,11 +44,10 @@ def optspace(
 
     def refit(key: Array, state: Completed, view: View) -> Completed:
         del key, state
-        count, total, _ = view.observations
         fit = completion.optspace(
-            total / jnp.maximum(count, 1.0),
-            count > 0,
-            rank=min(rank, *count.shape),
+            view.observations.average(),
+            view.observations.count > 0,
+            rank=rank,
             guess=guess,
             penalty=penalty,
             steps=steps,
@@ -64,8 +63,7 @@ def optspace(
         return state
 
     def diagnose(state: Completed) -> Diagnostics:
-        finite = jnp.isfinite(state.matrix).all()
-        rank = jnp.where(guess, state.rank, jnp.nan)
-        return Diagnostics.none()._replace(effective_rank=rank, finite=finite)
+        diagnostics = Diagnostics.finite_only(state.matrix)
+        return diagnostics._replace(effective_rank=1.0 * state.rank) if guess else diagnostics
 
     return Policy(init, refit, choose, absorb, diagnose)

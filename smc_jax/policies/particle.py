@@ -5,7 +5,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
-from jax.flatten_util import ravel_pytree
 
 from smc_jax import gaussian, pmf
 from smc_jax.beliefs import Belief, Diagnostics
@@ -150,9 +149,9 @@ def absorb_all(
 def particle(
     setting: Setting,
     *,
-    particles: int = 30,
-    rank: int = 5,
-    noise_variance: float = 0.5,
+    particles: int = 100,
+    rank: int = 3,
+    noise_variance: float = 0.1,
     factor_variance: float = 1.0,
     learn_variance: bool = False,
     shape: float = 2.0,
@@ -188,8 +187,7 @@ def particle(
         return pmf.given(state.items[index], state.user_variance[index], noise_variance)
 
     def diagnose(state: Particles) -> Diagnostics:
-        finite = jnp.isfinite(ravel_pytree(state)[0]).all()
-        return Diagnostics.none()._replace(finite=finite)
+        return Diagnostics.finite_only(state)
 
     belief = Belief(init, lambda key, state, observations: state, draw, diagnose)
     thompson = sampling(belief, entry_noise=setting.entry_noise)
