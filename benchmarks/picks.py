@@ -1,6 +1,6 @@
 """Time of one pick of every policy against one of thompson, in the same run.
 
-python -m benchmarks.picks [--rows=50 --columns=100 --seen=0.2 --repeats=15]
+python -m benchmarks.picks [--rows=50 --columns=100 --seen=0.2 --particles=30 --repeats=15]
 
 All policies have seen the same data and are fitted to them. `pick` is choosing an entry
 and absorbing its value; `batch` adds what begins a batch once the model is fitted, which for ids
@@ -22,6 +22,7 @@ from launch import experiment
 ROWS = flags.DEFINE_integer("rows", 50, "D.")
 COLUMNS = flags.DEFINE_integer("columns", 100, "N.")
 SEEN = flags.DEFINE_float("seen", 0.2, "Size of the initial design, as a fraction of all entries.")
+PARTICLES = flags.DEFINE_integer("particles", 30, "Of the particle filter.")
 REPEATS = flags.DEFINE_integer("repeats", 15, "Timings of each program.")
 POLICIES = ("thompson", "ids", "empirical", "optspace", "particle", "icf", "greedy", "random")
 
@@ -31,6 +32,7 @@ def programs(name: str) -> dict:
     config = synthetic.get_config()
     config.rows, config.columns = ROWS.value, COLUMNS.value
     config.initial_fraction = SEEN.value * config.rows * config.columns / experiment.horizon(config)
+    config.particle.particles = PARTICLES.value
     loop = experiment.build(config, name)
     key = jax.random.key(0)
     carry, _ = jax.jit(loop.start)(0)

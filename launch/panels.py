@@ -43,13 +43,14 @@ def rows(summaries: dict[str, dict[str, Any]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     regret = [f"{kind}_{percent}" for kind in ("regret", "sem") for percent in results.FRACTIONS]
-    paired = [f"minus_{other}{end}" for other in ("oracle", "ids") for end in ("", "_low", "_high")]
+    ends = ("", "_low", "_high")
+    paired = [f"minus_{other}{end}" for other in results.REFERENCES for end in ends]
     writer.writerow(["panel", "policy", *regret, *paired, "effective_rank", "seconds", "compile"])
     for title, summary in summaries.items():
         for name, one in summary["policies"].items():
             percents = list(map(str, results.FRACTIONS))
             values = [one[kind][percent] for kind in ("regret", "sem") for percent in percents]
-            for other in ("oracle", "ids"):
+            for other in results.REFERENCES:
                 values += one["paired"].get(other, 3 * [None])
             values += [one["effective_rank"], one["seconds"], one["compile_seconds"]]
             cells = ["" if value is None else f"{value:.4g}" for value in values]
@@ -65,7 +66,7 @@ def markdown(summaries: dict[str, dict[str, Any]]) -> str:
     ]
     for title, summary in summaries.items():
         head = ["policy", *(f"{percent} %" for percent in results.FRACTIONS)]
-        head += ["minus oracle", "minus ids", "effective rank", "seconds"]
+        head += [f"minus {other}" for other in results.REFERENCES] + ["effective rank", "seconds"]
         setting = summary["setting"]
         lines += ["", f"**{title}** (H = {setting['horizon']:,})", ""]
         lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
@@ -76,7 +77,7 @@ def markdown(summaries: dict[str, dict[str, Any]]) -> str:
                 cells.append(
                     f"{one['regret'][percent]:.0f}" + (f" ± {spread:.0f}" if spread else "")
                 )
-            for other in ("oracle", "ids"):
+            for other in results.REFERENCES:
                 if other in one["paired"]:
                     mean, low, high = one["paired"][other]
                     cells.append(f"{mean:+.0f} [{low:+.0f}, {high:+.0f}]")

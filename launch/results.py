@@ -19,6 +19,7 @@ from launch.experiment import ConfigError, policy_names
 from smc_jax.sweep import Curves, Progress
 
 FRACTIONS = (10, 25, 50, 100)  # percent of the horizon
+REFERENCES = ("oracle", "ids", "thompson")  # whom the others are compared with, pair by pair
 PACKAGES = ("jax", "jaxlib", "numpyro", "optax", "numpy")
 
 
@@ -140,19 +141,18 @@ def summarise(curves: dict[str, Curves], times: dict[str, dict[str, Any]]) -> di
         }
         made = {
             other: (curves[other].rows >= 0).sum(1)
-            for other in (name, "oracle", "ids")
+            for other in (name, *REFERENCES)
             if other in curves
         }
         if (made[name] < one.rows.shape[1]).any():
             policies[name]["picks"] = made[name].tolist()
-        # The regret of a run that ended earlier is no better for it: no comparison.
         policies[name]["paired"] = {
             other: paired_interval(one.regret[:, -1], curves[other].regret[:, -1])
-            for other in ("oracle", "ids")
-            if other in curves
+            for other in REFERENCES
+            if other in made
             and other != name
             and len(one.regret) > 1
-            and (made[name] == made[other]).all()
+            and (made[name] == made[other]).all()  # a run is no better for having ended earlier
         }
     return {"policies": policies}
 
@@ -161,7 +161,7 @@ def table(summary: dict[str, Any]) -> str:
     """The summary for the terminal."""
     policies = summary["policies"]
     head = f"{'policy':<10}" + "".join(f"{f'{p} %':>14}" for p in FRACTIONS)
-    references = [name for name in ("oracle", "ids") if name in policies]
+    references = [name for name in REFERENCES[:2] if name in policies]
     head += "".join(f"{'/ ' + name:>10}" for name in references)
     about = "cumulative regret at fractions of the horizon, mean ± standard error over the seeds"
     lines = [about, head + f"{'rank':>7}{'seconds':>9}{'compile':>9}"]
@@ -177,9 +177,9 @@ def table(summary: dict[str, Any]) -> str:
         times = (one["seconds"], one["compile_seconds"])
         cells = ("" if seconds is None else f"{seconds:.1f}" for seconds in times)
         lines.append(line + f"{rank:>7}" + "".join(f"{cell:>9}" for cell in cells))
-    for reference in references:
+    for number, reference in enumerate(REFERENCES):
         for name, one in policies.items():
-            if reference in one["paired"] and not (reference == "ids" and name == "oracle"):
+            if reference in one["paired"] and name not in REFERENCES[:number]:
                 mean, low, high = one["paired"][reference]
                 lines.append(
                     f"{name} - {reference} at 100 %: {mean:+.1f}, 95 % interval"
