@@ -43,8 +43,10 @@ def run_in_workdir(
     """Runs the action; one line and exit status 2 for whatever the user can mend."""
     if len(arguments) > 1:
         fail(f"unexpected argument {arguments[1]!r}; settings are given as --config.FIELD=VALUE")
-    if config is None or not workdir:
-        fail("give --config=configs/NAME.py and --workdir=DIR")
+    if config is None:
+        fail("give --config=configs/NAME.py")
+    if not workdir:
+        fail("give --workdir=DIR")
     try:
         return action(config, Path(workdir))
     except (ConfigError, FloatingPointError, RuntimeError) as error:

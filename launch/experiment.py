@@ -76,6 +76,8 @@ def validate(config: ConfigDict) -> None:
                 value = value[part]
             raise ConfigError(f"config.{field}: {what}, got {value!r}")
 
+    if "panel_field" in config:
+        raise ConfigError("config: is that of a figure: use python -m launch.figure")
     _check_fields(config, synthetic_config.get_config(), "config")
     for name in policy_names(config):
         known = ", ".join(POLICIES)
@@ -140,7 +142,7 @@ def validate(config: ConfigDict) -> None:
     require(0.0 < share < 1.0, "completable.held_out", "must lie between 0 and 1")
     widest = min(config.rows, config.columns)
     require(config.optspace.rank <= widest, "optspace.rank", f"must be at most {widest}")
-    for name in policy_names(config):
+    for name in POLICIES:  # those that are not run are recorded too
         try:
             make_policy(config, name)
         except (ValueError, TypeError) as error:

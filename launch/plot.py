@@ -26,13 +26,14 @@ COLOURS = {
     "greedy": "#009E73",
     "random": "#999999",
 }
+LABEL = "cumulative regret, ± standard error"
 
 
 def regret_plot(path: Path, curves: dict[str, Curves], *, title: str) -> None:
     """Mean regret of each policy with a band of one standard error; the oracle is dashed."""
     figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
     _draw(axes, curves, title=title)
-    axes.set_ylabel("cumulative regret")
+    axes.set_ylabel(LABEL)
     axes.legend(frameon=False)
     _save(path, figure)
 
@@ -47,7 +48,7 @@ def panels_plot(path: Path, panels: dict[str, dict[str, Curves]]) -> None:
     for axes, (title, curves) in zip(grid.flat, panels.items(), strict=False):
         _draw(axes, curves, title=title)
     for axes in grid[:, 0]:
-        axes.set_ylabel("cumulative regret")
+        axes.set_ylabel(LABEL)
     spare = list(grid.flat)[len(panels) :]
     for axes in spare:
         axes.axis("off")
@@ -63,18 +64,18 @@ def _draw(axes: Axes, curves: dict[str, Curves], *, title: str) -> None:
     top = 0.0
     for name, one in curves.items():
         steps = np.arange(1, one.regret.shape[1] + 1)
-        mean = one.regret.mean(0)
-        style = "--" if name == "oracle" else "-"
-        (line,) = axes.plot(steps, mean, style, label=name, color=COLOURS.get(name))
+        mean, error = one.regret.mean(0), np.zeros(steps.size)
         if len(one.regret) > 1:
             error = one.regret.std(0, ddof=1) / np.sqrt(len(one.regret))
-            axes.fill_between(
-                steps, mean - error, mean + error, alpha=0.2, lw=0, color=line.get_color()
-            )
+        style, colour = "--" if name == "oracle" else "-", COLOURS.get(name)
+        (line,) = axes.plot(steps, mean, style, label=name, color=colour)
+        axes.fill_between(
+            steps, mean - error, mean + error, alpha=0.2, lw=0, color=line.get_color()
+        )
         if name != "random":
-            top = max(top, float(mean.max()))
+            top = max(top, float((mean + error).max()))
     if top > 0.0:
-        axes.set_ylim(0.0, 1.25 * top)
+        axes.set_ylim(0.0, 1.1 * top)
     axes.set(xlabel="picks", title=title)
     axes.set_xlim(0, None)
     axes.grid(alpha=0.25)

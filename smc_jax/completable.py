@@ -11,9 +11,12 @@ from jax import Array
 from smc_jax.nuclear import noise_penalty, nuclear_path
 from smc_jax.types import Observations
 
+# Fewer held-out entries say too little of an error to end a run.
+FEWEST = 20
+
 
 class HeldOut(NamedTuple):
-    """Root mean square errors on held-out entries; NaN where none was held out."""
+    """Root mean square errors on held-out entries; NaN where fewer than FEWEST were held out."""
 
     completion: Array | np.ndarray  # []  of the convex completion
     zero: Array | np.ndarray  # []  of predicting 0
@@ -34,7 +37,8 @@ def held_out_errors(
         shown = seen & ~held
         penalty = noise_penalty(shown, noise_deviation)
         misfit = nuclear_path(values, shown, penalty=penalty).matrix - values
-        return HeldOut(*(jnp.sqrt(jnp.mean(x**2, where=held)) for x in (misfit, values)))
+        number = jnp.where(held.sum() < FEWEST, jnp.nan, held.sum())
+        return HeldOut(*(jnp.sqrt((held * x**2).sum() / number) for x in (misfit, values)))
 
     return errors
 
@@ -42,11 +46,12 @@ def held_out_errors(
 def completable_at(errors: HeldOut, *, noise_deviation: float, factor: float) -> np.ndarray:
     """The first refit [seeds] at which the matrix can be completed, -1 for none.
 
-    The completion's error is within `factor` of the noise, and it explains at least half of what
-    is not noise: where there is little but noise, predicting 0 has a small error too.
+    The completion's error is within `factor` of the noise, there is more than noise, and it
+    explains at least half of that: of little but noise, predicting 0 has a small error too.
     """
     noise = noise_deviation**2
     completion, zero = (np.asarray(error, np.float64) ** 2 for error in errors)
     holds = (completion <= factor**2 * noise) & (completion - noise <= 0.5 * (zero - noise))
+    holds &= zero > noise
     first = np.pad(holds, ((0, 0), (0, 1)), constant_values=True).argmax(1)  # NaN never holds
     return np.where(holds.any(1), first, -1)

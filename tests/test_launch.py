@@ -12,15 +12,18 @@ import subprocess
 import sys
 
 import jax
+import jax.numpy as jnp
 import matplotlib.image
 import numpy as np
 import pytest
 from ml_collections import ConfigDict
+from tqdm import tqdm
 
 from configs import figure1, synthetic
 from launch import experiment, results, runner
 from launch import panels as figure
 from launch.experiment import ConfigError
+from smc_jax.completable import HeldOut
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CONFIG = f"--config={ROOT / 'configs' / 'synthetic.py'}"
@@ -279,7 +282,7 @@ BAD = {
 
 @pytest.mark.parametrize(("field", "value"), [(f, value) for f in BAD for value in BAD[f]])
 def test_a_field_that_cannot_be_used_is_named(tmp_path, field, value):
-    config = tiny({"policies": "ids,oracle,particle,icf", field: value})
+    config = tiny({"policies": "ids", field: value})
     with pytest.raises(ConfigError, match=rf"^config\.{re.escape(field)}: "):
         runner.run(config, tmp_path / "new")
     assert list(tmp_path.iterdir()) == []
@@ -328,8 +331,9 @@ def test_another_experiment_in_the_workdir_is_left_alone(workdir, field):
         (["--config=missing.py", "--workdir=new"], "missing.py"),
         ([], "--config"),
         ([CONFIG, "--workdir=", "--config.policies=random", "--config.seeds=1"], "--workdir"),
+        ([CONFIG.replace("synthetic", "figure1"), "--workdir=new"], "launch.figure"),
     ],
-    ids=["type", "field", "scope", "file", "flags", "workdir"],
+    ids=["type", "field", "scope", "file", "flags", "workdir", "figure"],
 )
 def test_bad_input_costs_one_line_and_status_2(tmp_path, arguments, named):
     process = begin(*arguments, cwd=tmp_path)
@@ -444,19 +448,44 @@ def test_a_grid_of_settings_is_tried_in_every_panel(tmp_path):
         assert re.fullmatch(rf"error: {named}.*\n", complaint)
 
 
-def test_a_run_stops_where_the_matrix_can_be_completed(tmp_path):
-    """Where everything passes for noise, at once; where nothing does, never."""
-    many = {"policies": "random", "initial_fraction": 1.0}  # so that something is held out
-    easy = many | {"stop_when_completable": True, "completable.noise_deviation": 1e3}
-    summary = runner.run(tiny(easy), tmp_path / "easy")
-    assert summary["policies"]["random"]["completable_at"] == [0, 0]
-    assert summary["policies"]["random"]["picks"] == [0, 0]
-    curves = load(tmp_path / "easy")
-    assert (curves["random/rows"] == -1).all()
-    assert (curves["random/regret"] == 0).all()
-    hard = many | {"completable.check": True, "completable.noise_deviation": 1e-3}
-    summary = runner.run(tiny(hard), tmp_path / "hard")
-    assert summary["policies"]["random"]["completable_at"] == [None, None]
-    errors = load(tmp_path / "hard")["random/completion_error"]
+def test_a_run_ends_where_the_matrix_can_be_completed_stopped_or_not(tmp_path, monkeypatch):
+    """An error that falls below the noise once so much is seen, at another refit for each seed."""
+
+    def made_up(**settings):
+        def errors(key, observations):
+            enough = observations.count.sum() > 20
+            return HeldOut(jnp.where(enough, 0.3, 9.0), jnp.asarray(9.0))
+
+        return errors
+
+    monkeypatch.setattr(experiment, "held_out_errors", made_up)
+    ends = {"policies": "random", "initial_fraction": 0.25, "refits": 6}
+    summary = runner.run(tiny(ends | {"completable.check": True}), tmp_path / "checked")
+    first = summary["policies"]["random"]["completable_at"]
+    assert all(0 < refit < 6 for refit in first)
+    assert "picks" not in summary["policies"]["random"]
+    whole = load(tmp_path / "checked")
+
+    stopping = tiny(ends | {"stop_when_completable": True})
+    monkeypatch.setattr(runner, "tqdm", InterruptedBar)
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(stopping, tmp_path / "stopped")
+    monkeypatch.setattr(runner, "tqdm", tqdm)
+    summary = runner.run(stopping, tmp_path / "stopped")
+    assert summary["policies"]["random"]["completable_at"] == first
+    assert summary["policies"]["random"]["picks"] == [4 * refit for refit in first]
+    curves = load(tmp_path / "stopped")
+    for seed, refit in enumerate(first):
+        made = curves["random/rows"][seed] >= 0
+        assert made.tolist() == [pick < 4 * refit for pick in range(HORIZON)]
+        kept, before = (each["random/regret"][seed, made] for each in (curves, whole))
+        np.testing.assert_array_equal(kept, before)
+    assert curves["random/completion_error"].shape == (SEEDS, 6)
+
+
+def test_asking_for_completion_reports_the_errors(tmp_path):
+    many = {"policies": "random", "initial_fraction": 1.5, "completable.held_out": 0.9}
+    runner.run(tiny(many | {"completable.check": True}), tmp_path)
+    errors = load(tmp_path)["random/completion_error"]
     assert errors.shape == (SEEDS, REFITS)
     assert (errors > 0).all()
