@@ -29,6 +29,7 @@ def get_config() -> config_dict.ConfigDict:
     )
 
     config.model = config_dict.create(
+        loadings="gamma",  # gamma, signed
         intercepts=False,
         intercept_scale=1.0,
         noise_shape=1.0,  # 1/sigma^2 ~ G(noise_shape, noise_rate)

@@ -75,7 +75,7 @@ def variational(
 
     def diagnose(fit: Fit) -> Diagnostics:
         finite = jnp.isfinite(ravel_pytree(fit.q)[0]).all() & jnp.isfinite(fit.elbo)
-        return Diagnostics(fit.elbo, 1.0 * effective_rank(fit.q), finite)
+        return Diagnostics(fit.elbo, 1.0 * effective_rank(fit.q, signed=model.signed), finite)
 
     return Belief(
         init=init,
@@ -98,3 +98,46 @@ def known(reveal: Callable[[Problem], Parameters]) -> Belief:
         draw=lambda key, truth: truth,
         diagnose=lambda truth: Diagnostics.none(),
     )
+
+
+class Standardised(NamedTuple):
+    """A belief about values that were shifted and scaled."""
+
+    inner: Any
+    centre: Array  # []
+    scale: Array  # []
+
+
+def standardised(belief: Belief) -> Belief:
+    """The belief on values (y - centre) / scale; its draws are in the units of the data.
+
+    Mean and standard deviation are those of what has been seen at the start, and stay: the
+    state that is refitted is in their units.
+    """
+
+    def shift(state: Standardised, observations: Observations) -> Observations:
+        count, total, square = observations
+        centred = total - count * state.centre
+        squares = square - 2 * state.centre * total + count * state.centre**2
+        return Observations(count, centred / state.scale, squares / state.scale**2)
+
+    def init(key: Array, observations: Observations, problem: Problem) -> Standardised:
+        looks = jnp.maximum(observations.count.sum(), 1.0)
+        centre = observations.total.sum() / looks
+        variance = observations.square.sum() / looks - centre**2
+        scale = jnp.where(variance > 0, jnp.sqrt(jnp.maximum(variance, 0.0)), 1.0)
+        state = Standardised((), centre, scale)
+        return state._replace(inner=belief.init(key, shift(state, observations), problem))
+
+    def refit(key: Array, state: Standardised, observations: Observations) -> Standardised:
+        return state._replace(inner=belief.refit(key, state.inner, shift(state, observations)))
+
+    def draw_in_units(key: Array, state: Standardised) -> Parameters:
+        parameters = belief.draw(key, state.inner)
+        return parameters._replace(
+            loadings=state.scale * parameters.loadings,
+            sigma=state.scale * parameters.sigma,
+            intercepts=state.centre + state.scale * parameters.intercepts,
+        )
+
+    return Belief(init, refit, draw_in_units, lambda state: belief.diagnose(state.inner))

@@ -58,9 +58,13 @@ def elbo(
     return joint.mean() + entropy(q)
 
 
-def effective_rank(q: Variational, *, threshold: float = 0.05) -> Array:
-    """Number of loadings columns with E_q |w_k|^2 at least `threshold` of the largest."""
-    second_moment = jnp.exp(2 * q.mean.loadings + 2 * jnp.exp(2 * q.log_scale.loadings))
+def effective_rank(q: Variational, *, signed: bool = False, threshold: float = 0.05) -> Array:
+    """Number of loadings columns with E_q |w_k|^2 at least `threshold` of the largest.
+
+    E w^2 is exp(2 mu + 2 s^2) of a log-normal, mu^2 + s^2 of a normal loading.
+    """
+    mean, variance = q.mean.loadings, jnp.exp(2 * q.log_scale.loadings)
+    second_moment = mean**2 + variance if signed else jnp.exp(2 * mean + 2 * variance)
     norms = second_moment.sum(0)
     return (norms >= threshold * norms.max()).sum()
 

@@ -1,4 +1,4 @@
-"""The gamma process factor model: priors, joint density, and the map to unconstrained space."""
+"""The factor model with a gamma process on its factors: priors, density, unconstrained space."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -13,12 +13,14 @@ from smc_jax.types import Observations, Parameters, Unconstrained
 
 # On this range products of two exponentials (w^2, sigma^2, gamma r) stay normal float32 numbers.
 LOG_RANGE = 40.0
+LOADINGS = ("gamma", "signed")
 
 
 class Model(NamedTuple):
     """A prior on the parameters, as pure functions."""
 
     rank: int  # K
+    signed: bool  # whether loadings may be negative
     intercepts: bool  # whether rows have intercepts
     log_prior: Callable[[Parameters], Array]
     sample_prior: Callable[[Array, int], Parameters]  # (key, rows)
@@ -60,22 +62,28 @@ def _log(value: Array) -> Array:
 def gamma_process(
     *,
     rank: int,
+    loadings: str = "gamma",
     intercepts: bool = False,
     intercept_scale: float = 1.0,
     noise_shape: float = 1.0,
     noise_rate: float = 1.0,
     fixed_noise: float | None = None,
 ) -> Model:
-    """W_dk ~ G(gamma r_k, gamma), r_k ~ G(gamma0/K, c0), gamma, gamma0, c0 ~ G(1, 1).
+    """r_k ~ G(gamma0/K, c0) and gamma0, c0 ~ G(1, 1), with loadings of one of two kinds.
 
     Args:
       rank: K, the number of loadings columns kept.
+      loadings: `gamma` (the paper): W_dk ~ G(gamma r_k, gamma), gamma ~ G(1, 1), so that no two
+        rows are negatively correlated; or `signed`: W_dk ~ N(0, r_k^2).
       intercepts: whether rows have intercepts b_d ~ N(0, intercept_scale^2).
       intercept_scale: their prior standard deviation.
       noise_shape: 1/sigma^2 ~ G(noise_shape, noise_rate).
       noise_rate: see noise_shape.
       fixed_noise: a known sigma^2; sigma is then held and has no prior.
     """
+    if loadings not in LOADINGS:
+        raise ValueError(f"model.loadings: unknown {loadings!r}; choose from {', '.join(LOADINGS)}")
+    signed = loadings == "signed"
     hyper = dist.Gamma(1.0, 1.0)
     noise = sigma_prior(noise_shape, noise_rate)
     intercept = dist.Normal(0.0, intercept_scale)
@@ -84,12 +92,14 @@ def gamma_process(
     def log_prior(parameters: Parameters) -> Array:
         w, r, gamma, gamma0, c0, sigma, b = parameters
         density = (
-            dist.Gamma(gamma * r, gamma).log_prob(w).sum()
-            + dist.Gamma(gamma0 / rank, c0).log_prob(r).sum()
-            + hyper.log_prob(gamma)
+            dist.Gamma(gamma0 / rank, c0).log_prob(r).sum()
             + hyper.log_prob(gamma0)
             + hyper.log_prob(c0)
         )
+        if signed:
+            density += dist.Normal(0.0, r).log_prob(w).sum()
+        else:
+            density += dist.Gamma(gamma * r, gamma).log_prob(w).sum() + hyper.log_prob(gamma)
         if fixed_noise is None:
             density += noise.log_prob(sigma)
         if intercepts:
@@ -101,16 +111,19 @@ def gamma_process(
         gamma, gamma0, c0 = hyper.sample(hyper_key, (3,))
         shape = jnp.full((rank,), gamma0 / rank)
         r = _exp(_log_gamma_draw(r_key, shape, c0))
-        w = _exp(_log_gamma_draw(w_key, jnp.broadcast_to(gamma * r, (rows, rank)), gamma))
+        if signed:
+            gamma, w = jnp.ones(()), r * jax.random.normal(w_key, (rows, rank))
+        else:
+            w = _exp(_log_gamma_draw(w_key, jnp.broadcast_to(gamma * r, (rows, rank)), gamma))
         sigma = noise.sample(sigma_key) if fixed_noise is None else known_sigma
         b = intercept.sample(b_key, (rows,)) if intercepts else jnp.zeros(rows)
         return Parameters(w, r, gamma, gamma0, c0, sigma, b)
 
     def constrain(u: Unconstrained) -> Parameters:
         return Parameters(
-            loadings=_exp(u.loadings),
+            loadings=u.loadings if signed else _exp(u.loadings),
             strengths=_exp(u.strengths),
-            gamma=_exp(u.gamma),
+            gamma=jnp.ones(()) if u.gamma is None else _exp(u.gamma),
             gamma0=_exp(u.gamma0),
             c0=_exp(u.c0),
             sigma=known_sigma if u.sigma is None else _exp(u.sigma),
@@ -119,9 +132,9 @@ def gamma_process(
 
     def unconstrain(parameters: Parameters) -> Unconstrained:
         return Unconstrained(
-            loadings=_log(parameters.loadings),
+            loadings=parameters.loadings if signed else _log(parameters.loadings),
             strengths=_log(parameters.strengths),
-            gamma=_log(parameters.gamma),
+            gamma=None if signed else _log(parameters.gamma),
             gamma0=_log(parameters.gamma0),
             c0=_log(parameters.c0),
             sigma=_log(parameters.sigma) if fixed_noise is None else None,
@@ -129,8 +142,9 @@ def gamma_process(
         )
 
     def log_volume(u: Unconstrained) -> Array:
-        logs = u._replace(intercepts=None)
+        logs = (u.strengths, u.gamma, u.gamma0, u.c0, u.sigma, () if signed else u.loadings)
         clipped = (jnp.clip(value, -LOG_RANGE, LOG_RANGE) for value in jax.tree.leaves(logs))
         return sum((value.sum() for value in clipped), jnp.zeros(()))
 
-    return Model(rank, intercepts, log_prior, sample_prior, constrain, unconstrain, log_volume)
+    functions = (log_prior, sample_prior, constrain, unconstrain, log_volume)
+    return Model(rank, signed, intercepts, *functions)

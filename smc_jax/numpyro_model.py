@@ -13,6 +13,7 @@ def numpyro_model(
     observations: Observations,
     *,
     rank: int,
+    loadings: str = "gamma",
     intercepts: bool = False,
     intercept_scale: float = 1.0,
     noise_shape: float = 1.0,
@@ -24,7 +25,8 @@ def numpyro_model(
     Args:
       observations: what has been seen, each entry at most once.
       rank: K.
-      intercepts: as all that follow, see `gamma_process`.
+      loadings: as all that follow, see `gamma_process`.
+      intercepts: whether rows have them.
       intercept_scale: their prior standard deviation.
       noise_shape: of the prior on 1/sigma^2.
       noise_rate: of the same.
@@ -35,12 +37,15 @@ def numpyro_model(
     """
     rows, columns = observations.count.shape
     hyper = dist.Gamma(1.0, 1.0)
-    gamma = numpyro.sample("gamma", hyper)
     gamma0 = numpyro.sample("gamma0", hyper)
     c0 = numpyro.sample("c0", hyper)
     strength = dist.Gamma(gamma0 / rank, c0).expand([rank])
     r = numpyro.sample("strengths", strength.to_event(1))
-    loading = dist.Gamma(gamma * r, gamma).expand([rows, rank])
+    if loadings == "signed":
+        loading = dist.Normal(0.0, r).expand([rows, rank])
+    else:
+        gamma = numpyro.sample("gamma", hyper)
+        loading = dist.Gamma(gamma * r, gamma).expand([rows, rank])
     w = numpyro.sample("loadings", loading.to_event(2))
     if fixed_noise is None:
         sigma = numpyro.sample("sigma", sigma_prior(noise_shape, noise_rate))

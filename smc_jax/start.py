@@ -14,19 +14,21 @@ from smc_jax.types import Observations, Parameters, Unconstrained
 Start = Callable[[Array, Observations], Unconstrained]
 
 
-def leading_component(observations: Observations, intercepts: Array) -> Array:
-    """The non-negative w [D] whose outer product best fits the second moment between rows.
+def leading_component(
+    observations: Observations, intercepts: Array, *, signed: bool = False
+) -> Array:
+    """The w [D], non-negative unless signed, whose outer product best fits the second moment.
 
-    Projected power iteration u = max(S u, 0) / |.| and w = sqrt(u'S u) u on the pairwise-complete
-    moment S, shrunk where few columns share a pair. Its diagonal is left out: with little data it
-    is all there is, and each row would become a component of its own.
+    Power iteration u = S u / |.|, projected on u >= 0, and w = sqrt(u'S u) u on the pairwise-
+    complete moment S between rows, shrunk where few columns share a pair. Its diagonal is left
+    out: with little data it is all there is, and each row would become a component of its own.
     """
     rows = observations.count.shape[0]
     products, count = pairs(observations, intercepts)
     moment = products / (count + 5.0) * (1.0 - jnp.eye(rows))
 
     def iterate(_: int, u: Array) -> Array:
-        u = jnp.maximum(moment @ u, 0.0)
+        u = moment @ u if signed else jnp.maximum(moment @ u, 0.0)
         return u / jnp.maximum(jnp.linalg.norm(u), 1e-12)
 
     u = lax.fori_loop(0, 30, iterate, jnp.full(rows, rows**-0.5))
@@ -53,7 +55,8 @@ def _start(model: Model, loadings: Callable[[Array, Observations, Array, Array],
         scale = _root_mean_square(observations, b)
         w = loadings(key, observations, b, scale)
         gamma, gamma0, c0 = jnp.asarray([10.0, 10.0, 1.0], w.dtype)
-        return model.unconstrain(Parameters(w, w.mean(0), gamma, gamma0, c0, 0.5 * scale, b))
+        strengths = jnp.sqrt((w**2).mean(0)) if model.signed else w.mean(0)
+        return model.unconstrain(Parameters(w, strengths, gamma, gamma0, c0, 0.5 * scale, b))
 
     return start
 
@@ -66,19 +69,24 @@ def spectral(model: Model) -> Start:
 
     def loadings(key: Array, observations: Observations, b: Array, scale: Array) -> Array:
         rows, columns = observations.count.shape[0], jnp.arange(model.rank)
-        jitter = jnp.exp(0.1 * jax.random.normal(key, (rows, model.rank)))
-        w = 0.3 * scale * 0.8**columns * jitter
-        return w.at[:, 0].add(leading_component(observations, b))
+        noise = jax.random.normal(key, (rows, model.rank))
+        w = 0.3 * scale * 0.8**columns * (noise if model.signed else jnp.exp(0.1 * noise))
+        return w.at[:, 0].add(leading_component(observations, b, signed=model.signed))
 
     return _start(model, loadings)
 
 
 def random(model: Model) -> Start:
-    """Log-normal loadings of one size in every column, which together have the data's scale."""
+    """Loadings of one size in every column, which together have the data's scale.
+
+    They are normal if signed, else log-normal.
+    """
 
     def loadings(key: Array, observations: Observations, b: Array, scale: Array) -> Array:
         noise = jax.random.normal(key, (observations.count.shape[0], model.rank))
-        return scale / jnp.sqrt(model.rank) * jnp.exp(0.5 * noise - 0.25)
+        return (
+            scale / jnp.sqrt(model.rank) * (noise if model.signed else jnp.exp(0.5 * noise - 0.25))
+        )
 
     return _start(model, loadings)
 

@@ -8,7 +8,7 @@ from jax import Array
 
 
 class Parameters(NamedTuple):
-    """One draw of the model's parameters; all positive but the intercepts."""
+    """One draw of the model's parameters; all positive but intercepts and signed loadings."""
 
     loadings: Array  # [D, K]  W
     strengths: Array  # [K]  r
@@ -28,11 +28,11 @@ class Parameters(NamedTuple):
 
 
 class Unconstrained(NamedTuple):
-    """The parameters mapped to the whole real line: logs, but for the intercepts."""
+    """The parameters mapped to the whole real line: logs, but for what has a sign already."""
 
     loadings: Array  # [D, K]
     strengths: Array  # [K]
-    gamma: Array  # []
+    gamma: Array | None  # []  None where the loadings are signed
     gamma0: Array  # []
     c0: Array  # []
     sigma: Array | None  # []  None where the noise is known

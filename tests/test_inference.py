@@ -16,7 +16,7 @@ from smc_jax import beliefs, inference
 from smc_jax.inference import OPTIMISERS, Variational
 from smc_jax.model import gamma_process
 from smc_jax.start import STARTS, leading_component
-from smc_jax.types import Parameters
+from smc_jax.types import Observations, Parameters
 
 MODEL = gamma_process(rank=4)
 DATA = {"rows": 12, "columns": 20, "rank": 2}
@@ -196,6 +196,38 @@ def test_effective_rank_by_hand():
     assert inference.effective_rank(q) == 3
     assert inference.effective_rank(q, threshold=0.03) == 4
     assert inference.effective_rank(q, threshold=0.5) == 1
+
+
+def test_effective_rank_of_signed_loadings():
+    """E w^2 = mu^2 + s^2: columns of 4.01, 0.26, 0.26 (all of it spread) and 0.01 a row."""
+    mean = jnp.asarray([[2.0, -0.5, 0.0, 0.0], [-2.0, 0.5, 0.0, 0.0]])
+    scale = jnp.asarray([[0.1, 0.1, 0.51, 0.1], [0.1, 0.1, 0.51, 0.1]])
+    model = gamma_process(rank=4, loadings="signed")
+    at = model.unconstrain(model.sample_prior(jax.random.key(0), 2))
+    q = inference.centred_at(at._replace(loadings=mean), 1.0)
+    q = q._replace(log_scale=q.log_scale._replace(loadings=jnp.log(scale)))
+    assert inference.effective_rank(q, signed=True) == 3
+    assert inference.effective_rank(q, signed=True, threshold=0.1) == 1
+
+
+def test_signed_loadings_are_found_from_the_spectral_start():
+    """Two factors, one of which sets half of the rows against the others."""
+    rng = np.random.default_rng(0)
+    w = np.stack([np.ones(20), np.repeat([1.0, -1.0], 10)], 1)
+    matrix = w @ rng.normal(size=(2, 80)) + 0.1 * rng.normal(size=(20, 80))
+    observations = Observations.from_matrix(matrix, rng.uniform(size=matrix.shape) < 0.5)
+    model = gamma_process(rank=5, loadings="signed")
+    svi = inference.svi(model=model, optimiser=inference.adam())
+
+    @jax.jit
+    def fit(key, observations):
+        begun = svi.init(STARTS["spectral"](model)(key, observations))
+        return svi.run(key, begun, observations, 1500).q
+
+    q = fit(jax.random.key(0), observations)
+    assert inference.effective_rank(q, signed=True) == 2
+    made = np.asarray(q.mean.loadings, np.float64)
+    np.testing.assert_allclose(made @ made.T, w @ w.T, atol=0.6)  # 80 columns: about 0.2 each
 
 
 def test_leading_component_of_rank_one():

@@ -252,6 +252,7 @@ BAD = {
     "rank": (9, 0),
     "refits": (25,),
     "model.noise_rate": (0.0,),
+    "model.loadings": ("imaginary",),
     "inference.start": ("middle",),
     "inference.steps": (0,),
     "ids.scope": ("galaxy",),

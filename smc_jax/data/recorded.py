@@ -1,0 +1,34 @@
+"""Matrices of real ratings as problems: what a look shows is what was recorded."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from smc_jax.environment import Problem
+
+
+def recorded(
+    values: np.ndarray, mask: np.ndarray, *, columns: int | None = None
+) -> Callable[..., Problem]:
+    """A function (key, seed=0) -> a matrix of ratings, of which those under the mask exist.
+
+    Args:
+      values: ratings [D, N].
+      mask: which of them exist; no other entry is ever available.
+      columns: how many columns the key draws, without replacement; None takes all.
+    """
+    held, exists = jnp.asarray(values, jnp.result_type(float)), jnp.asarray(mask, bool)
+    held = jnp.where(exists, held, 0.0)
+
+    def make(key: Array, seed: Array | int = 0) -> Problem:
+        del seed
+        entries, available = held, exists
+        if columns is not None:
+            drawn = jax.random.choice(key, held.shape[1], (columns,), replace=False)
+            entries, available = held[:, drawn], exists[:, drawn]
+        return Problem(entries, jnp.zeros((), held.dtype), available, truth=None)
+
+    return make
