@@ -28,6 +28,8 @@ def get_config() -> config_dict.ConfigDict:
         noise_deviation=config_dict.placeholder(float),  # none: that of the synthetic data
     )
 
+    # Fits the model to (y - mean) / deviation of what was seen at the start.
+    config.standardise = False
     config.model = config_dict.create(
         loadings="gamma",  # gamma, signed
         intercepts=False,

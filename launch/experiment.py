@@ -1,5 +1,6 @@
 """From a config to the functions that run it. All complaints about a config are made here."""
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -8,9 +9,14 @@ import numpy as np
 from jax import Array
 from ml_collections import ConfigDict
 
+from configs import jester as jester_config
 from configs import synthetic as synthetic_config
 from smc_jax import beliefs
 from smc_jax.completable import HeldOut, completable_at, held_out_errors
+from smc_jax.data.download import fetch
+from smc_jax.data.jester import JOKES, read_jester
+from smc_jax.data.ratings import DataError
+from smc_jax.data.recorded import recorded
 from smc_jax.data.synthetic import LOADINGS, synthetic
 from smc_jax.environment import Problem
 from smc_jax.inference import OPTIMISERS, svi
@@ -20,6 +26,8 @@ from smc_jax.policies import POLICIES, Policy, Setting
 from smc_jax.start import STARTS
 from smc_jax.types import Observations
 
+# Which fields an experiment on these data has.
+CONFIGS = {"synthetic": synthetic_config, "jester": jester_config}
 HORIZON_READINGS = ("bound", "true_rank")
 AT_LEAST_ONE = (
     *("greedy.draws", "oracle.draws", "optspace.rank", "optspace.steps"),
@@ -78,22 +86,34 @@ def validate(config: ConfigDict) -> None:
 
     if "panel_field" in config:
         raise ConfigError("config: is that of a figure: use python -m launch.figure")
-    _check_fields(config, synthetic_config.get_config(), "config")
+    known_data = ", ".join(CONFIGS)
+    if config.get("data") not in CONFIGS:
+        raise ConfigError(f"config.data: must be one of {known_data}, got {config.get('data')!r}")
+    _check_fields(config, CONFIGS[config.data].get_config(), "config")
     for name in policy_names(config):
         known = ", ".join(POLICIES)
         if name not in POLICIES:
             raise ConfigError(f"config.policies: unknown policy {name!r}; choose from {known}")
     require(bool(policy_names(config)), "policies", "must name at least one policy")
-    for field in ("seeds", "rows", "columns", "rank", "true_rank", "refits"):
+    for field in ("seeds", "rows", "columns", "rank", "refits"):
         require(config[field] >= 1, field, "must be at least 1")
     last_seed = config.first_seed + config.seeds - 1
     require(config.first_seed >= 0, "first_seed", "must not be negative")
     require(last_seed < 2**32, "first_seed", "must leave every seed below 2^32")
     require(config.rank <= config.rows, "rank", f"must be at most rows = {config.rows}")
-    require(config.true_rank <= config.rows, "true_rank", f"must be at most rows = {config.rows}")
     require(0.0 <= config.beta <= 1.0, "beta", "must lie in [0, 1]")
-    require(config.noise_variance > 0.0, "noise_variance", "must be positive")
-    require(config.loadings in LOADINGS, "loadings", f"must be one of {', '.join(LOADINGS)}")
+    if config.data == "synthetic":
+        bound = f"must lie in [1, rows = {config.rows}]"
+        require(1 <= config.true_rank <= config.rows, "true_rank", bound)
+        require(config.noise_variance > 0.0, "noise_variance", "must be positive")
+        require(config.loadings in LOADINGS, "loadings", f"must be one of {', '.join(LOADINGS)}")
+    else:
+        require(config.rows == JOKES, "rows", f"must be {JOKES}, the jokes there are")
+        told = config.oracle.covariance != "true"
+        require(told, "oracle.covariance", "recorded data have none that is true")
+        given = config.completable.noise_deviation is not None or not checks_completion(config)
+        require(given, "completable.noise_deviation", "must be given with recorded data")
+        make_data(config)  # nothing is begun without the ratings
     require(config.initial_fraction >= 0.0, "initial_fraction", "must not be negative")
     if config.horizon is not None:
         require(config.horizon >= 1, "horizon", "must be at least 1")
@@ -242,19 +262,38 @@ def make_belief(config: ConfigDict) -> beliefs.Belief:
         start_scale=settings.start_scale,
     )
     start = STARTS[settings.start](model)
-    return beliefs.variational(
+    belief = beliefs.variational(
         model, start, inference, first_steps=settings.first_steps, steps=settings.steps
     )
+    return beliefs.standardised(belief) if config.standardise else belief
 
 
 def make_policy(config: ConfigDict, name: str) -> Policy:
     """A policy by its name, with its own settings."""
-    setting = Setting(make_belief(config), entry_noise(config))
+    setting = Setting(make_belief(config), entry_noise(config), config.standardise)
     return POLICIES[name](setting, **config.get(name, {}))
+
+
+@functools.cache
+def _jester() -> tuple[np.ndarray, np.ndarray]:
+    """The ratings [jokes, users] of the users who rated every joke, and that they exist."""
+    ratings = read_jester(fetch("jester"))
+    complete = np.flatnonzero(ratings.column_counts() == ratings.shape[0])
+    return ratings.select(columns=complete).dense()
 
 
 def make_data(config: ConfigDict) -> Callable[..., Problem]:
     """The function from a key and a seed's number to the matrix."""
+    if config.data == "jester":
+        try:
+            values, mask = _jester()
+        except DataError as error:
+            raise ConfigError(f"config.data: {error}") from error
+        if config.columns > values.shape[1]:
+            raise ConfigError(
+                f"config.columns: must be at most {values.shape[1]}, the users there are"
+            )
+        return recorded(values, mask, columns=config.columns)
     return synthetic(
         rows=config.rows,
         columns=config.columns,

@@ -72,7 +72,8 @@ def run(config: ConfigDict, workdir: Path, overall: tqdm | None = None) -> dict[
         "seeds": [config.first_seed, config.first_seed + config.seeds - 1],
         "rows": config.rows,
         "columns": config.columns,
-        "true_rank": config.true_rank,
+        "data": config.data,
+        "true_rank": config.get("true_rank"),
         "rank": config.rank,
         "beta": config.beta,
         "once": config.once,
@@ -114,7 +115,6 @@ def run(config: ConfigDict, workdir: Path, overall: tqdm | None = None) -> dict[
 
 def describe(config: ConfigDict) -> str:
     """One line for the picture's title."""
-    return (
-        f"{config.rows} x {config.columns}, true rank {config.true_rank},"
-        f" {config.seeds} seed{'s' if config.seeds > 1 else ''}"
-    )
+    kind = f"true rank {config.true_rank}" if config.data == "synthetic" else config.data
+    seeds = f"{config.seeds} seed{'s' if config.seeds > 1 else ''}"
+    return f"{config.rows} x {config.columns}, {kind}, {seeds}"

@@ -5,6 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
+from smc_jax.beliefs import standardised
 from smc_jax.pmf import gibbs
 from smc_jax.policies.base import Policy, Setting, best_available
 from smc_jax.policies.live import ColumnView, LiveState, live
@@ -48,6 +49,8 @@ def icf(
         draws=draws,
         **settings,
     )
+    if setting.standardise:
+        belief = standardised(belief)
     if rule == "thompson":
         return sampling(belief, entry_noise=setting.entry_noise)
 
