@@ -17,7 +17,7 @@ import numpy as np
 from absl import app, flags
 
 from configs import synthetic
-from launch import experiment
+from launch import experiment, settings
 
 ROWS = flags.DEFINE_integer("rows", 50, "D.")
 COLUMNS = flags.DEFINE_integer("columns", 100, "N.")
@@ -31,7 +31,7 @@ def programs(name: str) -> dict:
     """The compiled `pick` and `batch` of a policy, as functions without arguments."""
     config = synthetic.get_config()
     config.rows, config.columns = ROWS.value, COLUMNS.value
-    config.initial_fraction = SEEN.value * config.rows * config.columns / experiment.horizon(config)
+    config.initial_fraction = SEEN.value * config.rows * config.columns / settings.horizon(config)
     config.particle.particles = PARTICLES.value
     loop = experiment.build(config, name)
     key = jax.random.key(0)

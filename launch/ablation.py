@@ -16,7 +16,7 @@ from absl import app, flags
 from ml_collections import ConfigDict, config_flags
 from tqdm import tqdm
 
-from launch import experiment, results
+from launch import data, experiment, results, settings
 from launch.command import CompileClock, fail, parse
 from smc_jax import beliefs, gaussian, inference
 from smc_jax.environment import Problem
@@ -34,7 +34,7 @@ def single_fit(config: ConfigDict, seen: float) -> Callable[[jax.Array], tuple]:
     """A function from a seed's key to the ELBO and the RMSE on unseen entries."""
     belief = experiment.make_belief(config)
     model = gamma_process(rank=config.rank, **config.model)
-    make_problem = experiment.make_data(config)
+    make_problem = data.make_data(config)
 
     def fit(key: jax.Array) -> tuple[jax.Array, jax.Array]:
         keys = jax.random.split(key, 6)
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> None:
     config = CONFIG.value
     try:
         experiment.validate(config)
-    except experiment.ConfigError as error:
+    except settings.ConfigError as error:
         fail(str(error))
     seeds = range(config.first_seed, config.first_seed + config.seeds)
     keys = jnp.stack([jax.random.key(seed) for seed in seeds])

@@ -9,7 +9,7 @@ import jax
 from absl import flags
 from ml_collections import ConfigDict
 
-from launch.experiment import ConfigError
+from launch.settings import ConfigError
 
 Result = TypeVar("Result")
 

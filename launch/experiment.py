@@ -1,6 +1,5 @@
 """From a config to the functions that run it. All complaints about a config are made here."""
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -10,15 +9,14 @@ from jax import Array
 from ml_collections import ConfigDict
 
 from configs import jester as jester_config
+from configs import movielens as movielens_config
 from configs import synthetic as synthetic_config
+from launch.data import make_data
+from launch.settings import ConfigError, entry_noise, horizon, initial_size, policy_names
 from smc_jax import beliefs
 from smc_jax.completable import HeldOut, completable_at, held_out_errors
-from smc_jax.data.download import fetch
-from smc_jax.data.jester import JOKES, read_jester
-from smc_jax.data.ratings import DataError
-from smc_jax.data.recorded import recorded
-from smc_jax.data.synthetic import LOADINGS, synthetic
-from smc_jax.environment import Problem
+from smc_jax.data.jester import JOKES
+from smc_jax.data.synthetic import LOADINGS
 from smc_jax.inference import OPTIMISERS, svi
 from smc_jax.loop import Loop, make_loop
 from smc_jax.model import gamma_process
@@ -27,7 +25,12 @@ from smc_jax.start import STARTS
 from smc_jax.types import Observations
 
 # Which fields an experiment on these data has.
-CONFIGS = {"synthetic": synthetic_config, "jester": jester_config}
+CONFIGS = {
+    "synthetic": synthetic_config,
+    "jester": jester_config,
+    "movielens": movielens_config,
+    "replay": movielens_config,
+}
 HORIZON_READINGS = ("bound", "true_rank")
 AT_LEAST_ONE = (
     *("greedy.draws", "oracle.draws", "optspace.rank", "optspace.steps"),
@@ -40,38 +43,6 @@ POSITIVE = (
     *("icf.noise_variance", "icf.factor_variance", "icf.shape", "icf.rate"),
     *("completable.factor", "completable.noise_deviation"),
 )
-
-
-class ConfigError(ValueError):
-    """A field of the config cannot be used; the message names it and says what would do."""
-
-
-def policy_names(config: ConfigDict) -> tuple[str, ...]:
-    """The policies asked for, in order, each once."""
-    names = config.policies
-    if isinstance(names, str):
-        names = names.split(",")
-    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise ConfigError(f"config.policies: must be names, separated by commas, got {names!r}")
-    return tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
-
-
-def horizon(config: ConfigDict) -> int:
-    """H: as given, or k (N + D - k)."""
-    if config.horizon is not None:
-        return config.horizon
-    rank = config.rank if config.horizon_rank is None else config.horizon_rank
-    return rank * (config.columns + config.rows - rank)
-
-
-def refits(config: ConfigDict) -> int:
-    """Refits that the run makes: at most as many as asked, of batches that are equally large."""
-    return -(-horizon(config) // -(-horizon(config) // config.refits))
-
-
-def initial_size(config: ConfigDict) -> int:
-    """Looks of the initial design."""
-    return round(config.initial_fraction * horizon(config))
 
 
 def validate(config: ConfigDict) -> None:
@@ -108,7 +79,8 @@ def validate(config: ConfigDict) -> None:
         require(config.noise_variance > 0.0, "noise_variance", "must be positive")
         require(config.loadings in LOADINGS, "loadings", f"must be one of {', '.join(LOADINGS)}")
     else:
-        require(config.rows == JOKES, "rows", f"must be {JOKES}, the jokes there are")
+        if config.data == "jester":
+            require(config.rows == JOKES, "rows", f"must be {JOKES}, the jokes there are")
         told = config.oracle.covariance != "true"
         require(told, "oracle.covariance", "recorded data have none that is true")
         given = config.completable.noise_deviation is not None or not checks_completion(config)
@@ -242,11 +214,6 @@ def _noise_deviation(config: ConfigDict) -> float:
     return math.sqrt(config.noise_variance) if given is None else given
 
 
-def entry_noise(config: ConfigDict) -> bool:
-    """Whether the noise belongs to the entry: so where no entry is seen twice."""
-    return config.once or config.beta == 0.0
-
-
 def make_belief(config: ConfigDict) -> beliefs.Belief:
     """The fitted model."""
     model = gamma_process(rank=config.rank, **config.model)
@@ -272,36 +239,6 @@ def make_policy(config: ConfigDict, name: str) -> Policy:
     """A policy by its name, with its own settings."""
     setting = Setting(make_belief(config), entry_noise(config), config.standardise)
     return POLICIES[name](setting, **config.get(name, {}))
-
-
-@functools.cache
-def _jester() -> tuple[np.ndarray, np.ndarray]:
-    """The ratings [jokes, users] of the users who rated every joke, and that they exist."""
-    ratings = read_jester(fetch("jester"))
-    complete = np.flatnonzero(ratings.column_counts() == ratings.shape[0])
-    return ratings.select(columns=complete).dense()
-
-
-def make_data(config: ConfigDict) -> Callable[..., Problem]:
-    """The function from a key and a seed's number to the matrix."""
-    if config.data == "jester":
-        try:
-            values, mask = _jester()
-        except DataError as error:
-            raise ConfigError(f"config.data: {error}") from error
-        if config.columns > values.shape[1]:
-            raise ConfigError(
-                f"config.columns: must be at most {values.shape[1]}, the users there are"
-            )
-        return recorded(values, mask, columns=config.columns)
-    return synthetic(
-        rows=config.rows,
-        columns=config.columns,
-        true_rank=config.true_rank,
-        loadings=config.loadings,
-        noise_variance=config.noise_variance,
-        entry_noise=entry_noise(config),
-    )
 
 
 def make_held_out_errors(config: ConfigDict) -> Callable[[Array, Observations], HeldOut] | None:

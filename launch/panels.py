@@ -8,7 +8,7 @@ from typing import Any
 from ml_collections import ConfigDict
 from tqdm import tqdm
 
-from launch import experiment, plot, results, runner
+from launch import experiment, plot, results, runner, settings
 
 
 def make(config: ConfigDict, workdir: Path) -> dict[str, dict[str, Any]]:
@@ -19,9 +19,9 @@ def make(config: ConfigDict, workdir: Path) -> dict[str, dict[str, Any]]:
     folders = {title: workdir / title.replace(" ", "_") for title in panels}
     for title, panel in panels.items():
         results.open_workdir(folders[title], panel)
-    cells = [(t, name) for t, panel in panels.items() for name in experiment.policy_names(panel)]
+    cells = [(t, name) for t, panel in panels.items() for name in settings.policy_names(panel)]
     done = {title: results.load_curves(folder).keys() for title, folder in folders.items()}
-    refits = {title: experiment.refits(panel) for title, panel in panels.items()}
+    refits = {title: settings.refits(panel) for title, panel in panels.items()}
     summaries, curves = {}, {}
     with tqdm(
         total=sum(refits[title] for title, _ in cells),

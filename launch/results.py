@@ -15,7 +15,7 @@ from ml_collections import ConfigDict
 from scipy import stats
 
 import smc_jax
-from launch.experiment import ConfigError, policy_names
+from launch.settings import ConfigError, policy_names
 from smc_jax.sweep import Curves, Progress
 
 FRACTIONS = (10, 25, 50, 100)  # percent of the horizon
@@ -147,7 +147,7 @@ def summarise(curves: dict[str, Curves], times: dict[str, dict[str, Any]]) -> di
         if (made[name] < one.rows.shape[1]).any():
             policies[name]["picks"] = made[name].tolist()
         policies[name]["paired"] = {
-            other: paired_interval(one.regret[:, -1], curves[other].regret[:, -1])
+            other: list(paired_interval(one.regret[:, -1], curves[other].regret[:, -1]))
             for other in REFERENCES
             if other in made
             and other != name

@@ -9,7 +9,7 @@ import jax
 from ml_collections import ConfigDict
 from tqdm import tqdm
 
-from launch import experiment, plot, results
+from launch import experiment, plot, results, settings
 from launch.command import CompileClock
 from smc_jax.completable import HeldOut
 from smc_jax.sweep import Curves, Progress, curves, make_sweep
@@ -66,9 +66,9 @@ def run(config: ConfigDict, workdir: Path, overall: tqdm | None = None) -> dict[
     unknown = {"seconds": None, "compile_seconds": None}
     times = {name: old.get(name, unknown) for name in finished}
     setting = {
-        "horizon": experiment.horizon(config),
-        "initial": experiment.initial_size(config),
-        "refits": experiment.refits(config),
+        "horizon": settings.horizon(config),
+        "initial": settings.initial_size(config),
+        "refits": settings.refits(config),
         "seeds": [config.first_seed, config.first_seed + config.seeds - 1],
         "rows": config.rows,
         "columns": config.columns,
@@ -79,7 +79,7 @@ def run(config: ConfigDict, workdir: Path, overall: tqdm | None = None) -> dict[
         "once": config.once,
     }
     summary: dict[str, Any] = {}
-    asked = experiment.policy_names(config)
+    asked = settings.policy_names(config)
     if finished.keys() >= set(asked) and overall is None:
         print(f"nothing left to run: {workdir} holds the results of {', '.join(asked)}")
     for name in asked:
@@ -87,7 +87,7 @@ def run(config: ConfigDict, workdir: Path, overall: tqdm | None = None) -> dict[
             began, compiled = time.monotonic(), clock.seconds
             checkpoint = checkpoint_path(workdir, name)
             if overall is None:
-                with tqdm(total=experiment.refits(config), desc=f"{name:<10}", unit="refit") as bar:
+                with tqdm(total=settings.refits(config), desc=f"{name:<10}", unit="refit") as bar:
                     finished[name] = run_policy(config, name, checkpoint, bar)
             else:
                 overall.set_description(f"{describe(config)}: {name}")

@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from launch import experiment
 from launch.command import fail, parse
-from launch.experiment import ConfigError
+from launch.settings import ConfigError
 from smc_jax.policies import POLICIES
 from smc_jax.sweep import curves, make_sweep
 

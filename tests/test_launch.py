@@ -20,9 +20,9 @@ from ml_collections import ConfigDict
 from tqdm import tqdm
 
 from configs import figure1, jester, synthetic
-from launch import experiment, results, runner
+from launch import data, experiment, results, runner, settings
 from launch import panels as figure
-from launch.experiment import ConfigError
+from launch.settings import ConfigError
 from smc_jax.completable import HeldOut
 from smc_jax.data.ratings import DataError
 
@@ -60,6 +60,16 @@ def strict_json(path):
     return json.loads(path.read_text(), parse_constant=pytest.fail)  # NaN is not JSON
 
 
+# As `python -m`, but heeding Ctrl-C even if the tests were started in the background of a shell,
+# which makes all their children ignore it.
+LAUNCH = """
+import runpy, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.argv = sys.argv[1:]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
+
+
 def begin(*arguments, cwd, module="launch.run"):
     """The command in a process of its own, with the devices and the cache of this one."""
     environment = os.environ | {
@@ -67,7 +77,7 @@ def begin(*arguments, cwd, module="launch.run"):
         "JAX_NUM_CPU_DEVICES": str(jax.device_count()),
         "JAX_COMPILATION_CACHE_DIR": str(jax.config.jax_compilation_cache_dir),
     }
-    line = [sys.executable, "-m", module, *arguments]
+    line = [sys.executable, "-c", LAUNCH, module, *arguments]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(line, cwd=cwd, env=environment, text=True, **pipes)
 
@@ -173,7 +183,7 @@ def test_a_policy_is_added_to_the_finished_ones(workdir, computed):
     assert_same_curves({key: after[key] for key in before}, before)
     assert summary["policies"].keys() == {"thompson", "random", "oracle"}
     recorded = ConfigDict(strict_json(workdir / "config.json")["config"])
-    assert set(experiment.policy_names(recorded)) == summary["policies"].keys()
+    assert set(settings.policy_names(recorded)) == summary["policies"].keys()
 
 
 class InterruptedBar(runner.tqdm):
@@ -394,7 +404,7 @@ def test_the_horizon_of_a_panel_is_read_either_way():
     readings = {"bound": [45, 45], "true_rank": [17, 32]}
     for reading, expected in readings.items():
         made = experiment.panels(panels(free | {"horizon_reading": reading}))
-        assert [experiment.horizon(panel) for panel in made.values()] == expected
+        assert [settings.horizon(panel) for panel in made.values()] == expected
 
 
 @pytest.mark.parametrize(
@@ -499,7 +509,7 @@ def jokes(monkeypatch):
     rng = np.random.default_rng(0)
     values = 3.0 + 2.0 * np.outer(rng.normal(size=100), rng.normal(size=12))
     values += rng.normal(size=values.shape)
-    monkeypatch.setattr(experiment, "_jester", lambda: (values, np.ones(values.shape, bool)))
+    monkeypatch.setattr(data, "_jester", lambda: (values, np.ones(values.shape, bool)))
     return values
 
 
@@ -542,7 +552,7 @@ def test_ratings_that_cannot_be_had_cost_one_line(tmp_path, monkeypatch):
     def offline():
         raise DataError("could not download it")
 
-    monkeypatch.setattr(experiment, "_jester", offline)
+    monkeypatch.setattr(data, "_jester", offline)
     with pytest.raises(ConfigError, match=r"^config\.data: could not download it"):
         runner.run(jester_config(), tmp_path / "new")
     assert list(tmp_path.iterdir()) == []
