@@ -21,3 +21,18 @@ def x64():
     """float64 within one test."""
     with jax.enable_x64(True):
         yield
+
+
+@pytest.fixture
+def computed(monkeypatch):
+    """The names of the policies that the launcher runs from here on."""
+    from launch import runner
+
+    names, run_policy = [], runner.run_policy
+
+    def record(config, name, *rest):
+        names.append(name)
+        return run_policy(config, name, *rest)
+
+    monkeypatch.setattr(runner, "run_policy", record)
+    return names
