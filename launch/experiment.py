@@ -12,7 +12,7 @@ from configs import jester as jester_config
 from configs import movielens as movielens_config
 from configs import synthetic as synthetic_config
 from launch.data import make_data
-from launch.settings import ConfigError, entry_noise, horizon, initial_size, policy_names
+from launch.settings import ConfigError, batch, entry_noise, horizon, initial_size, policy_names
 from smc_jax import beliefs
 from smc_jax.completable import HeldOut, completable_at, held_out_errors
 from smc_jax.data.jester import JOKES
@@ -237,7 +237,7 @@ def make_belief(config: ConfigDict) -> beliefs.Belief:
 
 def make_policy(config: ConfigDict, name: str) -> Policy:
     """A policy by its name, with its own settings."""
-    setting = Setting(make_belief(config), entry_noise(config), config.standardise)
+    setting = Setting(make_belief(config), entry_noise(config), config.standardise, batch(config))
     return POLICIES[name](setting, **config.get(name, {}))
 
 

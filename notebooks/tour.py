@@ -211,14 +211,14 @@ figure.legend(*grid[0].get_legend_handles_labels(), loc="outside lower center", 
 show(figure, "information_ratio")
 
 # %% [markdown]
-# Once the entry is observed, `ensemble.condition` updates every draw. Only the entry's own column
-# changes, which makes it cheap enough to be done after every single pick.
+# Once the entry is observed, `ensemble.condition` updates every draw and predicts anew. Only the
+# entry's own column changes, which makes it cheap enough to be done after every single pick.
 
 # %%
 row, column = chosen
 look = jnp.asarray(1.0)  # weight 1: the value was seen
 outcome = Outcome(row, column, problem.entries[row, column], look)
-after = ensemble.predict_column(ensemble.condition(noise_key, members, outcome), column)
+_, after = ensemble.condition(noise_key, members, outcome)
 left = jnp.sqrt(after.variance.mean(0) + after.mean.var(0))
 print(f"row {row}, column {column}: predicted {mean[row, column]:.2f}, seen {outcome.value:.2f}")
 print(f"its standard deviation: {deviation[row, column]:.2f} before, {left[row]:.2f} after")

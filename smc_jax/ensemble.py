@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
 from smc_jax import gaussian
 from smc_jax.types import Observations, Outcome, Parameters
@@ -14,7 +14,7 @@ class Ensemble(NamedTuple):
     """A live posterior: conditioning on one more entry touches one column of every draw."""
 
     parameters: Parameters  # leading axis S
-    column: gaussian.Column  # mean [S, N, K], covariance [S, N, K, K], sample [S, N, K]
+    column: gaussian.Column  # leading axes [S, N]
 
 
 class Prediction(NamedTuple):
@@ -31,14 +31,17 @@ def start(key: Array, parameters: Parameters, observations: Observations) -> Ens
     def one(key: Array, parameters: Parameters) -> gaussian.Column:
         columns = gaussian.latent_posterior(parameters, observations)
         sample = gaussian.sample_latents(key, parameters, observations, columns)
-        return gaussian.Column(*columns, sample)
+        return gaussian.Column.of(*columns, sample)
 
     keys = jax.random.split(key, parameters.sigma.shape[0])
     return Ensemble(parameters, jax.vmap(one)(keys, parameters))
 
 
-def condition(key: Array, ensemble: Ensemble, outcome: Outcome) -> Ensemble:
-    """Absorbs one more entry in every draw: O(S K^2), column `outcome.column` alone changes."""
+def condition(key: Array, ensemble: Ensemble, outcome: Outcome) -> tuple[Ensemble, Prediction]:
+    """Absorbs one more entry in every draw, and predicts its column [S, D] anew.
+
+    O(S K (K + D)): column `outcome.column` alone changes, and in place where it can.
+    """
     parameters, n = ensemble.parameters, outcome.column
     keys = jax.random.split(key, parameters.sigma.shape[0])
 
@@ -52,16 +55,12 @@ def condition(key: Array, ensemble: Ensemble, outcome: Outcome) -> Ensemble:
             outcome.weight,
         )
 
-    before = jax.tree.map(lambda x: x[:, n], ensemble.column)
+    block = ensemble.column.block
+    before = gaussian.Column(lax.dynamic_index_in_dim(block, n, 1, keepdims=False))
     after = jax.vmap(one)(keys, parameters, before)
-    column = jax.tree.map(lambda x, new: x.at[:, n].set(new), ensemble.column, after)
-    return Ensemble(parameters, column)
-
-
-def predict_column(ensemble: Ensemble, n: Array) -> Prediction:
-    """The predictions [S, D] for one column."""
-    column = jax.tree.map(lambda x: x[:, n], ensemble.column)
-    return _predict(ensemble.parameters, column)
+    block = lax.dynamic_update_index_in_dim(block, after.block, n, 1)
+    # Predicted from `after`: to read it back from the block would cost a copy of all columns.
+    return Ensemble(parameters, gaussian.Column(block)), _predict(parameters, after)
 
 
 def predict(ensemble: Ensemble) -> Prediction:
@@ -71,9 +70,6 @@ def predict(ensemble: Ensemble) -> Prediction:
 
 def _predict(parameters: Parameters, column: gaussian.Column) -> Prediction:
     w, b = parameters.loadings, parameters.intercepts
-    reach = jnp.einsum("sdk,skl->sdl", w, column.covariance)
-    return Prediction(
-        b + jnp.einsum("sdk,sk->sd", w, column.mean),
-        (reach * w).sum(-1),
-        b + jnp.einsum("sdk,sk->sd", w, column.sample),
-    )
+    foreseen = gaussian.Column(jnp.einsum("sdk,skl->sdl", w, column.block))
+    variance = (foreseen.covariance * w).sum(-1)
+    return Prediction(b + foreseen.mean, variance, b + foreseen.sample)

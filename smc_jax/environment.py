@@ -39,8 +39,14 @@ class Step(NamedTuple):
 def view(problem: Problem, world: World, *, beta: float, once: bool) -> View:
     """What a policy may see."""
     available = problem.available & (world.times == 0) if once else problem.available
-    discount = jnp.power(jnp.asarray(beta, problem.entries.dtype), world.times)  # 0^0 = 1
-    return View(world.observations, available, discount)
+    return View(world.observations, available, _discount(beta, world.times, problem.entries.dtype))
+
+
+def _discount(beta: float, times: Array, dtype: jnp.dtype) -> Array:
+    """beta^times; 0^0 = 1."""
+    if beta == 0:
+        return (times == 0).astype(dtype)
+    return jnp.power(jnp.asarray(beta, dtype), times)
 
 
 def look(
@@ -56,7 +62,7 @@ def look(
     noise_key = jax.random.fold_in(jax.random.fold_in(key, choice), times)
     entry = problem.entries[row, column]
     value = entry + problem.noise * jax.random.normal(noise_key)
-    discount = jnp.power(jnp.asarray(beta, value.dtype), times)
+    discount = _discount(beta, times, value.dtype)
     # Nothing is seen twice where a second look would show the very same value.
     seen = (discount > 0) & ((times == 0) | (problem.noise > 0))
     weight = seen.astype(value.dtype)

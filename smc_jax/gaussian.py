@@ -125,46 +125,47 @@ def latent_posterior(parameters: Parameters, observations: Observations) -> Colu
 def sample_latents(
     key: Array, parameters: Parameters, observations: Observations, columns: Columns
 ) -> Array:
-    """Exact draws of x_n | data [N, K] without a factorisation (Doucet 2010).
+    """Exact draws of x_n | data [N, K] without a factorisation (after Doucet 2010).
 
-    A draw from the prior, with data simulated from it, is moved by the same linear map
-    that moves the mean: x = x0 + C_n W'(total - total0) / s2.
+    x = m + C a with a ~ N(0, A), since C A C = C; and A = I + W' diag(count) W / s2 is the
+    covariance of a = z + W'(sqrt(count) * eps) / sigma for standard normal z and eps.
     """
-    loadings, sigma = parameters.loadings, parameters.sigma
     latent_key, noise_key = jax.random.split(key)
-    prior = jax.random.normal(latent_key, columns.mean.shape)
-    noise = jax.random.normal(noise_key, observations.count.shape)
-    fitted = parameters.intercepts[:, None] + loadings @ prior.T
-    count = observations.count
-    misfit = observations.total - count * fitted - jnp.sqrt(count) * sigma * noise
-    field = (loadings.T @ misfit / sigma**2).T
-    return prior + jnp.einsum("nkl,nl->nk", columns.covariance, field)
+    z = jax.random.normal(latent_key, columns.mean.shape)
+    eps = jax.random.normal(noise_key, observations.count.shape)
+    weighted = parameters.loadings.T @ (jnp.sqrt(observations.count) * eps)
+    a = z + weighted.T / parameters.sigma
+    return columns.mean + jnp.einsum("nkl,nl->nk", columns.covariance, a)
 
 
-def sample_matrix(
+def matrix_of(
     key: Array,
     parameters: Parameters,
     observations: Observations,
-    columns: Columns | None = None,
+    latents: Array,
     *,
     entry_noise: bool,
 ) -> Array:
-    """An exact draw of the matrix [D, N] given the data and one draw of the parameters.
+    """A draw of the matrix [D, N] given the latent columns [N, K].
 
     With `entry_noise` the noise is part of the entry, as where each is seen once: seen entries
     keep their value, the others get a fresh noise draw. Without, the entries are b + W x_n.
-    `columns` is the latent posterior where the caller has it already.
     """
-    latent_key, noise_key = jax.random.split(key)
-    if columns is None:
-        columns = latent_posterior(parameters, observations)
-    latents = sample_latents(latent_key, parameters, observations, columns)
     matrix = parameters.intercepts[:, None] + parameters.loadings @ latents.T
     if not entry_noise:
         return matrix
-    noise = parameters.sigma * jax.random.normal(noise_key, matrix.shape)
-    seen = observations.count > 0
-    return jnp.where(seen, observations.average(), matrix + noise)
+    noise = parameters.sigma * jax.random.normal(key, matrix.shape)
+    return jnp.where(observations.count > 0, observations.average(), matrix + noise)
+
+
+def sample_matrix(
+    key: Array, parameters: Parameters, observations: Observations, *, entry_noise: bool
+) -> Array:
+    """An exact draw of the matrix [D, N] given the data and one draw of the parameters."""
+    latent_key, noise_key = jax.random.split(key)
+    columns = latent_posterior(parameters, observations)
+    latents = sample_latents(latent_key, parameters, observations, columns)
+    return matrix_of(noise_key, parameters, observations, latents, entry_noise=entry_noise)
 
 
 def entry_moments(parameters: Parameters, columns: Columns) -> tuple[Array, Array]:
@@ -176,11 +177,37 @@ def entry_moments(parameters: Parameters, columns: Columns) -> tuple[Array, Arra
 
 
 class Column(NamedTuple):
-    """The latent posterior of one column and one sample of it."""
+    """The latent posterior of one column and one sample of it, side by side: [C, m, x].
 
-    mean: Array  # [K]
-    covariance: Array  # [K, K]
-    sample: Array  # [K]
+    A look moves all three by one product of two vectors, in place; see `absorb`.
+    """
+
+    block: Array  # [K, K + 2]
+
+    @classmethod
+    def of(cls, mean: Array, covariance: Array, sample: Array) -> "Column":
+        """From its parts, [..., K] and [..., K, K]."""
+        return cls(jnp.concatenate([covariance, mean[..., None], sample[..., None]], axis=-1))
+
+    @property
+    def mean(self) -> Array:
+        """m [..., K]."""
+        return self.block[..., -2]
+
+    @property
+    def covariance(self) -> Array:
+        """C [..., K, K]."""
+        return self.block[..., :-2]
+
+    @property
+    def sample(self) -> Array:
+        """x [..., K]."""
+        return self.block[..., -1]
+
+
+def gain(reach: Array, loading: Array, variance: Array, weight: Array) -> Array:
+    """g = C w / (w'C w + s2) from C w, by which a look at a row with loading w moves a column."""
+    return weight * reach / (loading @ reach + variance)
 
 
 def absorb(
@@ -188,14 +215,11 @@ def absorb(
 ) -> Column:
     """Conditions one column on one more value y - b_d of its row with loading w_d.
 
-    g = C w / (w'C w + s2); m += g (y - w'm); C -= g (C w)'; the sample moves by the same gain
-    towards y minus a fresh noise draw. Weight 0 leaves the column as it was.
+    C -= g (C w)'; m += g (y - w'm); the sample moves by the same gain towards y minus a fresh
+    noise draw. Weight 0 leaves the column as it was.
     """
-    reach = column.covariance @ loading
-    gain = weight * reach / (loading @ reach + variance)
+    foreseen = loading @ column.block  # (C w)', w'm, w'x
     noise = jnp.sqrt(variance) * jax.random.normal(key)
-    return Column(
-        column.mean + gain * (centred - loading @ column.mean),
-        column.covariance - jnp.outer(gain, reach),
-        column.sample + gain * (centred - noise - loading @ column.sample),
-    )
+    shown = jnp.zeros_like(foreseen).at[-2].set(centred).at[-1].set(centred - noise)
+    moved = gain(foreseen[:-2], loading, variance, weight)
+    return Column(column.block - jnp.outer(moved, foreseen - shown))

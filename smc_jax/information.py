@@ -11,6 +11,8 @@ from jax import Array, lax
 from jax.scipy.special import ndtr, ndtri, xlogy
 from jax.typing import ArrayLike
 
+from smc_jax.extremes import argmin
+
 
 def best_groups(best: Array) -> Array:
     """Numbers the draws [S] by the first draw with the same best action."""
@@ -96,8 +98,8 @@ def deterministic_choice(regret: Array, gain: Array, available: Array) -> Array:
     Where no action at a loss teaches anything, the one of smallest regret.
     """
     ratio = jnp.where(available, information_ratio(regret, gain), jnp.inf)
-    fallback = jnp.argmin(jnp.where(available, regret, jnp.inf))
-    return jnp.where(jnp.isfinite(ratio.min()), jnp.argmin(ratio), fallback)
+    fallback = argmin(jnp.where(available, regret, jnp.inf))
+    return jnp.where(jnp.isfinite(ratio.min()), argmin(ratio), fallback)
 
 
 def two_action_mixture(
@@ -115,7 +117,7 @@ def two_action_mixture(
     regret = jnp.where(available, jnp.maximum(regret, 0.0), jnp.inf)
 
     def minimiser(t: Array) -> Array:
-        return jnp.argmin(jnp.where(available, 2.0 * regret - t * gain, jnp.inf))
+        return argmin(jnp.where(available, 2.0 * regret - t * gain, jnp.inf))
 
     def bisect(_: int, ends: tuple[Array, ...]) -> tuple[Array, ...]:
         low, high, i, j = ends
@@ -148,4 +150,4 @@ def two_action_choice(key: Array, regret: Array, gain: Array, available: Array) 
     i, j, q = two_action_mixture(regret, gain, available)
     mixed = jnp.where(jax.random.bernoulli(key, q), j, i)
     nothing_to_learn = ~(available & (gain > 0.0)).any()
-    return jnp.where(nothing_to_learn, jnp.argmin(jnp.where(available, regret, jnp.inf)), mixed)
+    return jnp.where(nothing_to_learn, argmin(jnp.where(available, regret, jnp.inf)), mixed)

@@ -76,6 +76,8 @@ def make_sweep(
 
     def over_seeds(function: Callable[..., Any]) -> Callable[..., Any]:
         def on_one_device(arguments: Any) -> Any:
+            if lanes == 1:  # a vmap of one would update slices of a carry by way of copies
+                return lax.map(function, arguments)
             grouped = jax.tree.map(lambda x: x.reshape(-1, lanes, *x.shape[1:]), arguments)
             results = lax.map(jax.vmap(function), grouped)
             return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), results)

@@ -9,6 +9,7 @@ from jax import Array
 
 from smc_jax.beliefs import Belief, Diagnostics
 from smc_jax.environment import Problem
+from smc_jax.extremes import argmax
 from smc_jax.types import Outcome, View
 
 
@@ -31,11 +32,12 @@ class Setting(NamedTuple):
     belief: Belief  # the model fitted to what has been seen
     entry_noise: bool  # the noise is part of the entry (each is seen once), not of the look
     standardise: bool = False  # other models than the belief are fitted to standardised values
+    batch: int = 64  # picks between two refits
 
 
 def best_available(reward: Array, available: Array) -> Array:
     """Flat index of the largest reward [D, N] among the available entries."""
-    return unless_broken(jnp.argmax(jnp.where(available, reward, -jnp.inf)), reward)
+    return unless_broken(argmax(jnp.where(available, reward, -jnp.inf)), reward)
 
 
 def unless_broken(choice: Array, score: Array) -> Array:

@@ -20,8 +20,7 @@ class Scores(NamedTuple):
     """Summary over the draws; for one column without the last axis."""
 
     mean: Array  # [D, N]  mean over draws of the entry's mean
-    total: Array  # [D, N]  total predictive variance, noise included
-    conditional: Array  # [D, N]  geometric mean over draws of the variance once theta is known
+    gain: Array  # [D, N]  its gaussian gain
     best: Array  # [S, N]  each draw's best available reward in the column
 
 
@@ -71,13 +70,14 @@ def information_directed(
         mean, variance = _given_theta(scope, sigma, prediction)
         total = (prediction.variance + sigma**2).mean(0) + prediction.mean.var(0)
         best = jnp.where(column.available, column.discount * mean, -jnp.inf).max(1)
-        conditional = jnp.exp(jnp.log(variance).mean(0))
-        return Scores(prediction.mean.mean(0), total, conditional, best)
+        conditional = jnp.exp(jnp.log(variance).mean(0))  # geometric mean over the draws
+        gained = information.gaussian_gain(total, conditional)
+        return Scores(prediction.mean.mean(0), gained, best)
 
     def gains(state: LiveState, view: View) -> Array:
         """Information gain [D, N] of every entry."""
         if gain == "gaussian":
-            return information.gaussian_gain(state.summary.total, state.summary.conditional)
+            return state.summary.gain
         sigma = state.ensemble.parameters.sigma[:, None, None]
         moments = _given_theta(scope, sigma, ensemble.predict(state.ensemble))
         mean, variance = (moment.reshape(draws, -1) for moment in moments)

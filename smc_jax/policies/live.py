@@ -79,12 +79,9 @@ def live(
         if not conditioned:
             return state
         n = outcome.column
-        members = ensemble.condition(key, state.ensemble, outcome)
+        members, prediction = ensemble.condition(key, state.ensemble, outcome)
         column = ColumnView(
-            members.parameters.sigma,
-            ensemble.predict_column(members, n),
-            view.available[:, n],
-            view.discount[:, n],
+            members.parameters.sigma, prediction, view.available[:, n], view.discount[:, n]
         )
         summary = jax.tree.map(
             lambda whole, new: whole.at[..., n].set(new), state.summary, summarise(column)

@@ -3,13 +3,16 @@
 from typing import Any, NamedTuple
 
 import jax
-from jax import Array
+import jax.numpy as jnp
+from jax import Array, lax
 
 from smc_jax.beliefs import Belief
 from smc_jax.environment import Problem
-from smc_jax.gaussian import Column, Columns, absorb, latent_posterior, sample_matrix
+from smc_jax.gaussian import gain, latent_posterior, matrix_of, sample_latents, sample_matrix
 from smc_jax.policies.base import Policy, Setting, best_available, blank
 from smc_jax.types import Outcome, Parameters, View
+
+SAMPLES_AT_ONCE = 32  # of `point_sampling`: enough to make a product of matrices of each column's
 
 
 def sampling(belief: Belief, *, entry_noise: bool) -> Policy:
@@ -35,19 +38,30 @@ class PointState(NamedTuple):
 
     belief: Any
     parameters: Parameters
-    columns: Columns
+    covariance: Array  # [N, K, K]  C_n
+    samples: Array  # [S, N, K]  draws of x_n, one for each pick until the refit
+    used: Array  # [] int: how many picks there were
 
 
-def point_sampling(belief: Belief, *, entry_noise: bool) -> Policy:
-    """The same for a belief that is one point: a fresh matrix for each pick.
+def point_sampling(belief: Belief, *, entry_noise: bool, samples: int) -> Policy:
+    """The same for a belief that is one point: a matrix of its own for each pick.
 
-    The latent posteriors are conditioned on each pick instead of solved anew, so that a pick
-    costs O(N K^2), which allows K = D.
+    S draws of the columns are made at once at the refit, and all are conditioned on each pick: a
+    pick costs O(K (D N + S)), which allows K = D. After S picks without a refit they are used
+    again.
     """
 
     def gather(key: Array, belief_state: Any, view: View) -> PointState:
-        parameters = belief.draw(key, belief_state)
-        return PointState(belief_state, parameters, latent_posterior(parameters, view.observations))
+        draw_key, sample_key = jax.random.split(key)
+        parameters = belief.draw(draw_key, belief_state)
+        columns = latent_posterior(parameters, view.observations)
+
+        def sample(key: Array) -> Array:
+            return sample_latents(key, parameters, view.observations, columns)
+
+        drawn = lax.map(sample, jax.random.split(sample_key, samples), batch_size=SAMPLES_AT_ONCE)
+        none = jnp.zeros((), int)
+        return PointState(belief_state, parameters, columns.covariance, drawn, none)
 
     def init(key: Array, view: View, problem: Problem) -> PointState:
         belief_state = belief.init(key, view.observations, problem)
@@ -59,24 +73,28 @@ def point_sampling(belief: Belief, *, entry_noise: bool) -> Policy:
         return gather(draw_key, belief.refit(fit_key, state.belief, view.observations), view)
 
     def choose(key: Array, state: PointState, view: View) -> Array:
-        matrix = sample_matrix(
-            key, state.parameters, view.observations, state.columns, entry_noise=entry_noise
+        latents = lax.dynamic_index_in_dim(state.samples, state.used % samples, 0, keepdims=False)
+        matrix = matrix_of(
+            key, state.parameters, view.observations, latents, entry_noise=entry_noise
         )
         return best_available(view.discount * matrix, view.available)
 
     def condition(key: Array, state: PointState, view: View, outcome: Outcome) -> PointState:
-        mean, covariance = state.columns
         n, parameters = outcome.column, state.parameters
-        column = absorb(
-            key,
-            Column(mean[n], covariance[n], mean[n]),
-            parameters.loadings[outcome.row],
-            outcome.value - parameters.intercepts[outcome.row],
-            parameters.sigma**2,
-            outcome.weight,
+        loading, variance = parameters.loadings[outcome.row], parameters.sigma**2
+        covariance = lax.dynamic_index_in_dim(state.covariance, n, 0, keepdims=False)
+        drawn = lax.dynamic_index_in_dim(state.samples, n, 1, keepdims=False)
+        reach = covariance @ loading
+        moved = gain(reach, loading, variance, outcome.weight)
+        noise = parameters.sigma * jax.random.normal(key, (samples,))
+        shown = outcome.value - parameters.intercepts[outcome.row] - noise
+        covariance = covariance - jnp.outer(moved, reach)
+        drawn = drawn + jnp.outer(shown - drawn @ loading, moved)
+        return state._replace(
+            covariance=lax.dynamic_update_index_in_dim(state.covariance, covariance, n, 0),
+            samples=lax.dynamic_update_index_in_dim(state.samples, drawn, n, 1),
+            used=state.used + 1,
         )
-        columns = Columns(mean.at[n].set(column.mean), covariance.at[n].set(column.covariance))
-        return state._replace(columns=columns)
 
     return Policy(init, refit, choose, condition, lambda state: belief.diagnose(state.belief))
 
