@@ -37,6 +37,8 @@ def get_config() -> config_dict.ConfigDict:
         noise_shape=1.0,  # 1/sigma^2 ~ G(noise_shape, noise_rate)
         noise_rate=1.0,
         fixed_noise=config_dict.placeholder(float),  # a known sigma^2
+        noise_spread=0.0,  # of the log of each column's noise; 0: the same in all
+        common=0.0,  # of signed loadings: what all rows share, over what is their own
     )
     config.inference = config_dict.create(
         start="spectral",  # spectral, random, map

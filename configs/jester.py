@@ -24,6 +24,8 @@ def get_config() -> config_dict.ConfigDict:
     config.standardise = True
     config.model.loadings = "signed"
     config.model.intercepts = True
+    config.model.noise_spread = 0.35
+    config.model.common = 10.0
     config.oracle.covariance = "population"
     config.empirical.centred = True
     return config

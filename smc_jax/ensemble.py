@@ -51,7 +51,7 @@ def condition(key: Array, ensemble: Ensemble, outcome: Outcome) -> tuple[Ensembl
             column,
             parameters.loadings[outcome.row],
             outcome.value - parameters.intercepts[outcome.row],
-            parameters.sigma**2,
+            parameters.noise_at(n) ** 2,
             outcome.weight,
         )
 
@@ -61,6 +61,12 @@ def condition(key: Array, ensemble: Ensemble, outcome: Outcome) -> tuple[Ensembl
     block = lax.dynamic_update_index_in_dim(block, after.block, n, 1)
     # Predicted from `after`: to read it back from the block would cost a copy of all columns.
     return Ensemble(parameters, gaussian.Column(block)), _predict(parameters, after)
+
+
+def noise(ensemble: Ensemble) -> Array:
+    """Standard deviation [S, N] of the noise in each column."""
+    columns = ensemble.column.block.shape[1]
+    return jax.vmap(lambda p: jnp.broadcast_to(p.noise(), (columns,)))(ensemble.parameters)
 
 
 def predict(ensemble: Ensemble) -> Prediction:

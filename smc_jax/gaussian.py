@@ -1,7 +1,7 @@
 """Gaussian algebra of the columns given the loadings; nothing but K x K matrices, no LAPACK.
 
-Column n is seen in the entries O_n, y = b + W x_n + noise, x_n ~ N(0, I_K), noise ~ N(0, s2).
-With counts in place of a mask, everything depends on
+Column n is seen in the entries O_n, y = b + W x_n + noise, x_n ~ N(0, I_K), noise ~ N(0, s2); s2
+may differ from column to column. With counts in place of a mask, everything depends on
 
     A_n = I + W' diag(count_n) W / s2,   C_n = A_n^-1,   m_n = C_n W'(total_n - count_n b) / s2,
 
@@ -62,25 +62,32 @@ def _solve(
     return covariance, log_det, (covariance * field).sum(1)
 
 
-@jax.custom_vjp
 def log_likelihood(
     loadings: Array, intercepts: Array, variance: Array, observations: Observations
 ) -> Array:
-    """log p(Y | W, b, s2) with the latent columns integrated out.
+    """log p(Y | W, b, s2) with the latent columns integrated out; the variance is [] or [N].
 
     -1/2 sum_n [ |O_n| log(2 pi s2) + log det A_n + |y_n - b - W m_n|^2 / s2 + |m_n|^2 ],
     with its gradient in closed form. The observations are data: their gradient is zero.
     The last two terms equal (|y_n - b|^2 - (y_n - b)'W m_n) / s2 without its cancellation. In
     float32 the inverses lose accuracy once |W_k|^2 / s2 exceeds about 1e5.
     """
+    chex.assert_shape(intercepts, loadings.shape[:1])
+    chex.assert_shape(observations, (loadings.shape[0], None))
+    variance = jnp.broadcast_to(variance, observations.count.shape[1:])
+    return _log_likelihood(loadings, intercepts, variance, observations)
+
+
+@jax.custom_vjp
+def _log_likelihood(
+    loadings: Array, intercepts: Array, variance: Array, observations: Observations
+) -> Array:
     return _log_likelihood_forward(loadings, intercepts, variance, observations)[0]
 
 
 def _log_likelihood_forward(
     loadings: Array, intercepts: Array, variance: Array, observations: Observations
 ) -> tuple[Array, tuple]:
-    chex.assert_shape([intercepts, variance], [(loadings.shape[0],), ()])
-    chex.assert_shape(observations, (loadings.shape[0], None))
     count, total, square = observations
     covariance, log_det, mean = _solve(loadings, intercepts, variance, observations)
     b = intercepts[:, None]
@@ -89,17 +96,18 @@ def _log_likelihood_forward(
     residual = centred - count * explained  # [D, N], summed over the looks at each entry
     looks = jnp.maximum(count, 1.0)
     scatter = jnp.maximum(square - total**2 / looks, 0.0)  # of the looks around their mean
-    residual_squares = (scatter + residual**2 / looks).sum()
-    quadratic = residual_squares / variance + (mean**2).sum()
-    constant = count.sum() * jnp.log(2 * jnp.pi * variance)
+    residual_squares = (scatter + residual**2 / looks).sum(0)  # [N]
+    quadratic = (residual_squares / variance).sum() + (mean**2).sum()
+    constant = count.sum(0) @ jnp.log(2 * jnp.pi * variance)
     value = -0.5 * (constant + log_det.sum() + quadratic)
 
     k, columns = mean.shape
-    spread = (count @ covariance.reshape(k * k, columns).T).reshape(-1, k, k)
-    d_loadings = (residual @ mean.T - jnp.einsum("dkl,dl->dk", spread, loadings)) / variance
-    d_intercepts = residual.sum(1) / variance
-    # tr Sigma^-1 = (|O| - sum_n (K - tr C_n)) / s2 and |Sigma^-1 y|^2 = |residuals|^2 / s2^2.
-    freedom = count.sum() - (k * columns - jnp.einsum("kkn->", covariance))
+    spread = (count / variance @ covariance.reshape(k * k, columns).T).reshape(-1, k, k)
+    pull = residual / variance
+    d_loadings = pull @ mean.T - jnp.einsum("dkl,dl->dk", spread, loadings)
+    d_intercepts = pull.sum(1)
+    # tr Sigma_n^-1 = (|O_n| - K + tr C_n) / s2 and |Sigma_n^-1 y|^2 = |residuals|^2 / s2^2.
+    freedom = count.sum(0) - k + jnp.einsum("kkn->n", covariance)
     d_variance = -0.5 * (freedom / variance - residual_squares / variance**2)
     return value, (d_loadings, d_intercepts, d_variance, observations)
 
@@ -110,14 +118,14 @@ def _log_likelihood_backward(saved: tuple, cotangent: Array) -> tuple:
     return cotangent * d_loadings, cotangent * d_intercepts, cotangent * d_variance, no_gradient
 
 
-log_likelihood.defvjp(_log_likelihood_forward, _log_likelihood_backward)
+_log_likelihood.defvjp(_log_likelihood_forward, _log_likelihood_backward)
 
 
 def latent_posterior(parameters: Parameters, observations: Observations) -> Columns:
     """x_n | data, W, sigma ~ N(m_n, C_n) for every column."""
     chex.assert_shape(observations, (parameters.loadings.shape[0], None))
     covariance, _, mean = _solve(
-        parameters.loadings, parameters.intercepts, parameters.sigma**2, observations
+        parameters.loadings, parameters.intercepts, parameters.noise() ** 2, observations
     )
     return Columns(mean.T, jnp.moveaxis(covariance, -1, 0))
 
@@ -134,7 +142,7 @@ def sample_latents(
     z = jax.random.normal(latent_key, columns.mean.shape)
     eps = jax.random.normal(noise_key, observations.count.shape)
     weighted = parameters.loadings.T @ (jnp.sqrt(observations.count) * eps)
-    a = z + weighted.T / parameters.sigma
+    a = z + (weighted / parameters.noise()).T
     return columns.mean + jnp.einsum("nkl,nl->nk", columns.covariance, a)
 
 
@@ -154,7 +162,7 @@ def matrix_of(
     matrix = parameters.intercepts[:, None] + parameters.loadings @ latents.T
     if not entry_noise:
         return matrix
-    noise = parameters.sigma * jax.random.normal(key, matrix.shape)
+    noise = parameters.noise() * jax.random.normal(key, matrix.shape)
     return jnp.where(observations.count > 0, observations.average(), matrix + noise)
 
 

@@ -19,8 +19,10 @@ def numpyro_model(
     noise_shape: float = 1.0,
     noise_rate: float = 1.0,
     fixed_noise: float | None = None,
+    noise_spread: float = 0.0,
+    common: float = 0.0,
 ) -> Array:
-    """y_dn ~ N(b_d + w_d' x_n, sigma^2) on the seen entries, x_n ~ N(0, I); see `gamma_process`.
+    """y_dn ~ N(b_d + w_d' x_n, sigma^2 t_n^2) where seen, x_n ~ N(0, I); see `gamma_process`.
 
     Args:
       observations: what has been seen, each entry at most once.
@@ -31,6 +33,8 @@ def numpyro_model(
       noise_shape: of the prior on 1/sigma^2.
       noise_rate: of the same.
       fixed_noise: a known sigma^2.
+      noise_spread: of log t_n.
+      common: of the loadings.
 
     Returns:
       The noise-free matrix [D, N].
@@ -42,7 +46,11 @@ def numpyro_model(
     strength = dist.Gamma(gamma0 / rank, c0).expand([rank])
     r = numpyro.sample("strengths", strength.to_event(1))
     if loadings == "signed":
-        loading = dist.Normal(0.0, r).expand([rows, rank])
+        centre = jnp.zeros(rank)
+        if common > 0.0:
+            shared = dist.Normal(0.0, jnp.sqrt(common) * r)
+            centre = numpyro.sample("loading_means", shared.to_event(1))
+        loading = dist.Normal(centre, r).expand([rows, rank])
     else:
         gamma = numpyro.sample("gamma", hyper)
         loading = dist.Gamma(gamma * r, gamma).expand([rows, rank])
@@ -51,6 +59,9 @@ def numpyro_model(
         sigma = numpyro.sample("sigma", sigma_prior(noise_shape, noise_rate))
     else:
         sigma = jnp.sqrt(fixed_noise)
+    if noise_spread > 0.0:
+        scale = dist.LogNormal(0.0, noise_spread).expand([columns])
+        sigma = sigma * numpyro.sample("noise_scales", scale.to_event(1))
     b = jnp.zeros(rows)
     if intercepts:
         b = numpyro.sample(

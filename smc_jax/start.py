@@ -56,7 +56,8 @@ def _start(model: Model, loadings: Callable[[Array, Observations, Array, Array],
         w = loadings(key, observations, b, scale)
         gamma, gamma0, c0 = jnp.asarray([10.0, 10.0, 1.0], w.dtype)
         strengths = jnp.sqrt((w**2).mean(0)) if model.signed else w.mean(0)
-        return model.unconstrain(Parameters(w, strengths, gamma, gamma0, c0, 0.5 * scale, b))
+        even = jnp.ones(observations.count.shape[1] if model.column_noise else ())
+        return model.unconstrain(Parameters(w, strengths, gamma, gamma0, c0, 0.5 * scale, b, even))
 
     return start
 

@@ -17,6 +17,16 @@ class Parameters(NamedTuple):
     c0: Array  # []
     sigma: Array  # []  noise standard deviation
     intercepts: Array  # [D]  b, zeros where the model has none
+    noise_scales: Array  # [N]  of each column's noise, in sigmas; [] one where it is the same
+
+    def noise(self) -> Array:
+        """Standard deviation of the noise in each column [N], or [] in all of them."""
+        return self.sigma * self.noise_scales
+
+    def noise_at(self, column: Array) -> Array:
+        """Standard deviation [] of the noise in one column."""
+        noise = self.noise()
+        return noise[column] if noise.ndim else noise
 
     @classmethod
     def plain(cls, loadings: Array, sigma: Array, intercepts: Array | None = None) -> "Parameters":
@@ -24,7 +34,7 @@ class Parameters(NamedTuple):
         rows, k = loadings.shape
         one = jnp.ones((), loadings.dtype)
         b = jnp.zeros(rows, loadings.dtype) if intercepts is None else intercepts
-        return cls(loadings, jnp.ones(k, loadings.dtype), one, one, one, sigma, b)
+        return cls(loadings, jnp.ones(k, loadings.dtype), one, one, one, sigma, b, one)
 
 
 class Unconstrained(NamedTuple):
@@ -37,6 +47,7 @@ class Unconstrained(NamedTuple):
     c0: Array  # []
     sigma: Array | None  # []  None where the noise is known
     intercepts: Array | None  # [D]  None where the model has none
+    noise_scales: Array | None  # [N]  None where the noise is the same in all columns
 
 
 class Observations(NamedTuple):

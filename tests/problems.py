@@ -37,7 +37,7 @@ def make_problem(seed, *, rows=6, columns=5, rank=3, intercepts=True, repeats=Tr
     parameters = Parameters(
         *(
             jnp.asarray(np.asarray(x))
-            for x in (loadings, loadings.mean(0), 2.0, 1.5, 0.8, sigma, bias)
+            for x in (loadings, loadings.mean(0), 2.0, 1.5, 0.8, sigma, bias, 1.0)
         )
     )
     statistics = (jnp.asarray(x.astype(float)) for x in (count, total, square))
@@ -56,9 +56,21 @@ def as_float64(parameters):
     return Parameters(*(np.asarray(value, np.float64) for value in parameters))
 
 
+def with_column_noise(parameters, columns, seed=0):
+    """The same with a noise of its own in each column."""
+    scales = np.random.default_rng(seed).uniform(0.4, 2.0, columns)
+    return parameters._replace(noise_scales=jnp.asarray(scales))
+
+
+def in_column(parameters, n):
+    """The parameters that column n sees: the dense references know only one noise."""
+    one = jnp.ones_like(parameters.sigma)
+    return parameters._replace(sigma=parameters.noise()[n], noise_scales=one)
+
+
 def dense_latents(parameters, seen, values):
     """Mean [K] and covariance [K, K] of x given looks at one column, by the joint Gaussian."""
-    w, *_, sigma, b = as_float64(parameters)
+    w, *_, sigma, b, _ = as_float64(parameters)
     covariance = w[seen] @ w[seen].T + sigma**2 * np.eye(len(seen))
     gain = np.linalg.solve(covariance, w[seen]).T
     return gain @ (values - b[seen]), np.eye(w.shape[1]) - gain @ w[seen]
@@ -66,14 +78,14 @@ def dense_latents(parameters, seen, values):
 
 def dense_entries(parameters, seen, values):
     """Mean [D] and covariance [D, D] of b + W x, no noise, given looks at one column."""
-    w, *_, sigma, b = as_float64(parameters)
+    w, *_, sigma, b, _ = as_float64(parameters)
     prior = w @ w.T
     gain = np.linalg.solve(prior[np.ix_(seen, seen)] + sigma**2 * np.eye(len(seen)), prior[seen]).T
     return b + gain @ (values - b[seen]), prior - gain @ prior[seen]
 
 
 def dense_log_likelihood(parameters, looks):
-    w, *_, sigma, b = as_float64(parameters)
+    w, *_, sigma, b, _ = as_float64(parameters)
     columns = (
         scipy.stats.multivariate_normal.logpdf(
             values, b[seen], w[seen] @ w[seen].T + sigma**2 * np.eye(len(seen))

@@ -16,8 +16,10 @@ from problems import (
     dense_latents,
     dense_log_likelihood,
     gradient_by_differences,
+    in_column,
     make_problem,
     padded,
+    with_column_noise,
 )
 
 from smc_jax import ensemble, gaussian
@@ -34,7 +36,7 @@ predict = jax.jit(ensemble.predict)
 @jax.jit
 def likelihood_of(parameters, observations):
     return gaussian.log_likelihood(
-        parameters.loadings, parameters.intercepts, parameters.sigma**2, observations
+        parameters.loadings, parameters.intercepts, parameters.noise() ** 2, observations
     )
 
 
@@ -85,6 +87,39 @@ def test_log_likelihood_gradient(intercepts, repeats):
     )
 
 
+@pytest.mark.usefixtures("x64")
+def test_columns_with_a_noise_of_their_own():
+    """Likelihood, gradient, posterior and conditioning are those of each column alone."""
+    parameters, observations, looks = make_problem(2)
+    parameters = with_column_noise(parameters, len(looks))
+    each = [in_column(parameters, n) for n in range(len(looks))]
+    dense = [dense_log_likelihood(one, [look]) for one, look in zip(each, looks, strict=True)]
+    np.testing.assert_allclose(likelihood_of(parameters, observations), sum(dense), rtol=1e-11)
+
+    arguments = (parameters.loadings, parameters.intercepts, parameters.noise() ** 2)
+
+    def fast(arguments):
+        return gaussian.log_likelihood(*arguments, observations)
+
+    gradient = jax.jit(jax.grad(fast))(arguments)
+    differences = gradient_by_differences(fast, arguments)
+    chex.assert_trees_all_close(gradient, differences, rtol=1e-6, atol=1e-6)
+
+    columns = posterior(parameters, observations)
+    for n, look in enumerate(looks):
+        mean, covariance = dense_latents(each[n], *look)
+        np.testing.assert_allclose(columns.mean[n], mean, atol=1e-12)
+        np.testing.assert_allclose(columns.covariance[n], covariance, atol=1e-12)
+
+    draws = jax.tree.map(lambda x: x[None], parameters)
+    outcome = Outcome(*(jnp.asarray(x) for x in (3, 2, 0.7, 1.0)))
+    live = start(jax.random.key(0), draws, observations)
+    live, _ = jax.jit(ensemble.condition)(jax.random.key(1), live, outcome)
+    again = start(jax.random.key(0), draws, observations.add(*outcome))
+    chex.assert_trees_all_close(live.column.mean, again.column.mean, atol=1e-11)
+    chex.assert_trees_all_close(ensemble.noise(live)[0], parameters.noise())
+
+
 def test_data_have_no_gradient():
     parameters, observations, _ = make_problem(2)
     gradient = jax.grad(likelihood_of, argnums=1)(parameters, observations)
@@ -106,18 +141,24 @@ def test_posterior_and_entry_moments(intercepts, repeats):
         np.testing.assert_allclose(entry_variance[:, n], np.diag(covariance), atol=1e-12)
 
 
-@pytest.mark.parametrize("repeats", [False, True])
-def test_sample_latents_moments(repeats):
+@pytest.mark.parametrize(("repeats", "column_noise"), [(False, False), (True, False), (True, True)])
+def test_sample_latents_moments(repeats, column_noise):
     """Five columns of nine moments at |z| < 5: fails by chance with probability 3e-5."""
     parameters, observations, looks = make_problem(4, repeats=repeats)
+    if column_noise:
+        parameters = with_column_noise(parameters, len(looks))
     columns = posterior(parameters, observations)
     keys = jax.random.split(jax.random.key(0), 20_000)
     sample = jax.jit(jax.vmap(gaussian.sample_latents, in_axes=(0, None, None, None)))
     samples = sample(keys, parameters, observations, columns)
+
+    def alone(n):
+        return in_column(parameters, n) if column_noise else parameters
+
     for n, look in enumerate(looks):
-        assert_gaussian(samples[:, n], *dense_latents(parameters, *look))
+        assert_gaussian(samples[:, n], *dense_latents(alone(n), *look))
     # Columns are independent given the parameters: 1 and 2 side by side (27 moments).
-    means, blocks = zip(*(dense_latents(parameters, *looks[n]) for n in (1, 2)), strict=True)
+    means, blocks = zip(*(dense_latents(alone(n), *looks[n]) for n in (1, 2)), strict=True)
     side_by_side = samples[:, 1:3].reshape(len(samples), -1)
     assert_gaussian(side_by_side, np.concatenate(means), scipy.linalg.block_diag(*blocks))
 
@@ -154,7 +195,7 @@ def test_absorb_equals_recomputing():
     """Looks absorbed one by one, in any order, from the prior of the latents."""
     parameters, observations, looks = make_problem(6)
     columns = posterior(parameters, observations)
-    w, *_, sigma, b = parameters
+    w, *_, sigma, b, _ = parameters
     rank = w.shape[1]
     absorb = jax.jit(gaussian.absorb)
     for n, (seen, values) in enumerate(looks):
@@ -169,7 +210,7 @@ def test_absorb_equals_recomputing():
 def test_absorbed_sample_has_the_posterior():
     """A sample moved by one more look is a sample given all looks (|z| < 5, error 6e-6)."""
     parameters, observations, looks = make_problem(7)
-    w, *_, sigma, b = parameters
+    w, *_, sigma, b, _ = parameters
     n, row, value = 2, 4, 1.7
     columns = posterior(parameters, observations)
 
@@ -259,7 +300,7 @@ def test_jit_and_vmap_change_nothing():
 
     def everything(parameters):
         columns = gaussian.latent_posterior(parameters, observations)
-        w, *_, sigma, b = parameters
+        w, *_, sigma, b, _ = parameters
         gradient = jax.grad(gaussian.log_likelihood, argnums=(0, 1, 2))
         sample = gaussian.sample_latents(jax.random.key(3), parameters, observations, columns)
         return columns, gradient(w, b, sigma**2, observations), sample

@@ -35,7 +35,7 @@ def make_svi(model=MODEL, optimiser="adam", **settings):
 def small_q(seed, model, rows):
     """A q with different means and scales everywhere."""
     rng = np.random.default_rng(seed)
-    shapes = Parameters((rows, model.rank), (model.rank,), (), (), (), (), (rows,))
+    shapes = Parameters((rows, model.rank), (model.rank,), (), (), (), (), (rows,), ())
     template = Parameters(*(jnp.asarray(rng.uniform(0.5, 1.5, shape)) for shape in shapes))
     mean = model.unconstrain(template)
     return Variational(
@@ -203,7 +203,7 @@ def test_effective_rank_of_signed_loadings():
     mean = jnp.asarray([[2.0, -0.5, 0.0, 0.0], [-2.0, 0.5, 0.0, 0.0]])
     scale = jnp.asarray([[0.1, 0.1, 0.51, 0.1], [0.1, 0.1, 0.51, 0.1]])
     model = gamma_process(rank=4, loadings="signed")
-    at = model.unconstrain(model.sample_prior(jax.random.key(0), 2))
+    at = model.unconstrain(model.sample_prior(jax.random.key(0), 2, 3))
     q = inference.centred_at(at._replace(loadings=mean), 1.0)
     q = q._replace(log_scale=q.log_scale._replace(loadings=jnp.log(scale)))
     assert inference.effective_rank(q, signed=True) == 3

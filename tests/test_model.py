@@ -10,7 +10,14 @@ import pytest
 import scipy.stats
 from jax.flatten_util import ravel_pytree
 from numpyro.infer.util import log_density
-from problems import as_float64, dense_latents, make_problem
+from problems import (
+    as_float64,
+    assert_gaussian,
+    dense_latents,
+    in_column,
+    make_problem,
+    with_column_noise,
+)
 
 from smc_jax.model import LOG_RANGE, gamma_process, sigma_prior
 from smc_jax.numpyro_model import numpyro_model
@@ -23,6 +30,9 @@ VARIANTS = {
     "fixed noise, intercepts": {"fixed_noise": 0.09, "intercepts": True},
     "signed": {"loadings": "signed"},
     "signed, intercepts": {"loadings": "signed", "intercepts": True},
+    "signed, rows alike": {"loadings": "signed", "common": 4.0},
+    "column noise": {"noise_spread": 0.6},
+    "column noise, fixed": {"noise_spread": 0.6, "fixed_noise": 0.09},
 }
 EACH_VARIANT = pytest.mark.parametrize("settings", VARIANTS.values(), ids=VARIANTS.keys())
 
@@ -39,6 +49,8 @@ def problem_for(settings, seed=0):
         parameters = parameters._replace(
             loadings=signs * parameters.loadings, gamma=jnp.ones_like(parameters.gamma)
         )
+    if "noise_spread" in settings:
+        parameters = with_column_noise(parameters, observations.count.shape[1])
     return parameters, observations, looks
 
 
@@ -52,11 +64,15 @@ def log_sigma_prior(sigma, shape, rate):
 
 
 def log_prior_by_hand(parameters, settings, rank):
-    w, r, gamma, gamma0, c0, sigma, b = as_float64(parameters)
+    w, r, gamma, gamma0, c0, sigma, b, scales = as_float64(parameters)
     value = scipy_gamma(gamma0 / rank, c0).logpdf(r).sum()
     value += sum(scipy_gamma(1, 1).logpdf(x) for x in (gamma0, c0))
     if "loadings" in settings:
-        value += scipy.stats.norm(0, r).logpdf(w).sum()
+        alike = np.eye(len(w)) + settings.get("common", 0.0)
+        value += sum(
+            scipy.stats.multivariate_normal(cov=strength**2 * alike).logpdf(loading)
+            for strength, loading in zip(r, w.T, strict=True)
+        )
     else:
         value += scipy_gamma(gamma * r, gamma).logpdf(w).sum() + scipy_gamma(1, 1).logpdf(gamma)
     if "fixed_noise" not in settings:
@@ -65,6 +81,8 @@ def log_prior_by_hand(parameters, settings, rank):
         )
     if "intercepts" in settings:
         value += scipy.stats.norm(0, settings.get("intercept_scale", 1.0)).logpdf(b).sum()
+    if "noise_spread" in settings:
+        value += scipy.stats.lognorm(settings["noise_spread"]).logpdf(scales).sum()
     return value
 
 
@@ -94,6 +112,7 @@ def test_round_trip_and_held_fields(settings):
     assert (unconstrained.sigma is None) == ("fixed_noise" in settings)
     assert (unconstrained.intercepts is None) == ("intercepts" not in settings)
     assert (unconstrained.gamma is None) == ("loadings" in settings)
+    assert (unconstrained.noise_scales is None) == ("noise_spread" not in settings)
     chex.assert_trees_all_close(model.constrain(unconstrained), parameters, rtol=1e-12)
     again = model.unconstrain(model.constrain(unconstrained))
     chex.assert_trees_all_close(again, unconstrained, rtol=1e-12)
@@ -138,6 +157,10 @@ def test_log_joint_integrates_the_latents_out(settings):
     parameters, observations, looks = problem_for(settings, seed=4)
     model = gamma_process(rank=3, **settings)
     latents = np.random.default_rng(5).normal(size=(5, 3))
+
+    def alone(n):
+        return in_column(parameters, n) if "noise_spread" in settings else parameters
+
     sites = {**parameters._asdict(), "latents": latents}
     if "fixed_noise" in settings:
         del sites["sigma"]
@@ -145,12 +168,23 @@ def test_log_joint_integrates_the_latents_out(settings):
         del sites["intercepts"]
     if "loadings" in settings:
         del sites["gamma"]
+    if "noise_spread" not in settings:
+        del sites["noise_scales"]
     program = functools.partial(numpyro_model, rank=3, **settings)
+    shared = None
+    if "common" in settings:  # at any v too: log p(v | W) of the normal posterior is in closed form
+        shared = np.random.default_rng(6).normal(size=3)
+        sites["loading_means"] = shared
     joint, _ = log_density(program, (observations,), {}, sites)
     given_data = sum(
-        scipy.stats.multivariate_normal.logpdf(x, *dense_latents(parameters, *look))
-        for x, look in zip(latents, looks, strict=True)
+        scipy.stats.multivariate_normal.logpdf(x, *dense_latents(alone(n), *look))
+        for n, (x, look) in enumerate(zip(latents, looks, strict=True))
     )
+    if shared is not None:
+        w, r, *_ = as_float64(parameters)
+        precision = 1 / settings["common"] + len(w)
+        posterior = scipy.stats.norm(w.sum(0) / precision, r / np.sqrt(precision))
+        given_data += posterior.logpdf(shared).sum()
     unconstrained = model.unconstrain(parameters)
     value = model.log_joint(unconstrained, observations) - model.log_volume(unconstrained)
     np.testing.assert_allclose(value, joint - given_data, rtol=1e-10)
@@ -160,10 +194,15 @@ def test_log_joint_integrates_the_latents_out(settings):
 def prior_draws():
     """4000 draws in float32 of a model with every part."""
     model = gamma_process(
-        rank=4, intercepts=True, intercept_scale=2.0, noise_shape=2.0, noise_rate=0.5
+        rank=4,
+        intercepts=True,
+        intercept_scale=2.0,
+        noise_shape=2.0,
+        noise_rate=0.5,
+        noise_spread=0.7,
     )
     keys = jax.random.split(jax.random.key(0), 4000)
-    return as_float64(jax.jit(jax.vmap(lambda key: model.sample_prior(key, 3)))(keys))
+    return as_float64(jax.jit(jax.vmap(lambda key: model.sample_prior(key, 3, 2)))(keys))
 
 
 def uniform_above_floor(values, shape, rate):
@@ -176,8 +215,8 @@ def uniform_above_floor(values, shape, rate):
 
 
 def test_prior_draws(prior_draws):
-    """Kolmogorov-Smirnov on seven samples, each false alarm 1e-4: at most 7e-4 in all."""
-    w, r, gamma, gamma0, c0, sigma, b = prior_draws
+    """Kolmogorov-Smirnov on eight samples, each false alarm 1e-4: at most 8e-4 in all."""
+    w, r, gamma, gamma0, c0, sigma, b, scales = prior_draws
     loading_shape, loading_rate = (gamma[:, None] * r)[:, None], gamma[:, None, None]
     samples = {
         "gamma": scipy_gamma(1, 1).cdf(gamma),
@@ -185,6 +224,7 @@ def test_prior_draws(prior_draws):
         "c0": scipy_gamma(1, 1).cdf(c0),
         "precision": scipy_gamma(2.0, 0.5).cdf(sigma**-2.0),
         "intercepts": scipy.stats.norm(0, 2.0).cdf(b).ravel(),
+        "noise scales": scipy.stats.norm(0, 0.7).cdf(np.log(scales)).ravel(),
         "strengths": uniform_above_floor(r, gamma0[:, None] / 4, c0[:, None]),
         "loadings": uniform_above_floor(w, loading_shape, loading_rate),
     }
@@ -197,7 +237,7 @@ def test_small_shapes_do_not_underflow(prior_draws):
     """Plain float32 gamma draws are 0 for 42 % of the draws at shape 0.01; ours never are."""
     w, r, gamma, *_ = prior_draws
     assert ((gamma[:, None] * r) < 0.01).mean() > 0.1
-    for values in prior_draws[:-1]:
+    for values in prior_draws._replace(intercepts=np.ones(1)):
         assert np.isfinite(values).all()
         assert (values > 0).all()
     # At the floor as often as the gamma distribution is below it: |z| < 4, false alarm 6e-5.
@@ -212,21 +252,31 @@ def test_small_shapes_do_not_underflow(prior_draws):
 
 def test_prior_draws_with_held_fields():
     model = gamma_process(rank=2, fixed_noise=0.25)
-    shape = jax.eval_shape(lambda key: model.sample_prior(key, 5), jax.random.key(1))
+    shape = jax.eval_shape(lambda key: model.sample_prior(key, 5, 7), jax.random.key(1))
     assert shape.loadings.shape == (5, 2)
-    held = jax.jit(lambda key: model.sample_prior(key, 5)[-2:])(jax.random.key(1))
+    held = jax.jit(lambda key: model.sample_prior(key, 5, 7)[-3:])(jax.random.key(1))
     np.testing.assert_allclose(held[0], 0.5)
     np.testing.assert_array_equal(held[1], np.zeros(5))
+    assert held[2] == 1
 
 
 def test_prior_draws_of_signed_loadings():
     model = gamma_process(rank=4, loadings="signed")
     keys = jax.random.split(jax.random.key(2), 4000)
-    draws = as_float64(jax.jit(jax.vmap(lambda key: model.sample_prior(key, 3)))(keys))
+    draws = as_float64(jax.jit(jax.vmap(lambda key: model.sample_prior(key, 3, 1)))(keys))
     assert (draws.gamma == 1).all()
     scaled = draws.loadings / draws.strengths[:, None]
     # Kolmogorov-Smirnov: fails for 1e-4 of the seeds.
     assert scipy.stats.kstest(scaled.ravel(), "norm").pvalue > 1e-4
+
+
+def test_prior_draws_of_rows_that_are_alike():
+    """Each column of loadings is N(0, r^2 (I + common 1 1')): nine moments at |z| < 5."""
+    model = gamma_process(rank=1, loadings="signed", common=3.0)
+    keys = jax.random.split(jax.random.key(3), 4000)
+    draws = as_float64(jax.jit(jax.vmap(lambda key: model.sample_prior(key, 3, 1)))(keys))
+    scaled = draws.loadings[:, :, 0] / draws.strengths
+    assert_gaussian(scaled, np.zeros(3), np.eye(3) + 3.0)
 
 
 def test_an_unknown_kind_of_loadings_is_named():

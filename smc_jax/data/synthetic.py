@@ -51,7 +51,7 @@ def synthetic(
         entries = w @ jax.random.normal(x_key, (true_rank, columns))
         noise = sigma * jax.random.normal(noise_key, (rows, columns))
         one = jnp.ones(())
-        truth = Parameters(w, w.mean(0), one, one, one, sigma, jnp.zeros(rows))
+        truth = Parameters(w, w.mean(0), one, one, one, sigma, jnp.zeros(rows), one)
         return Problem(
             entries=entries + noise if entry_noise else entries,
             noise=jnp.zeros(()) if entry_noise else sigma,

@@ -24,14 +24,14 @@ class Scores(NamedTuple):
     best: Array  # [S, N]  each draw's best available reward in the column
 
 
-def _given_theta(scope: str, sigma: Array, prediction: ensemble.Prediction) -> tuple[Array, Array]:
-    """Mean and variance of an entry once theta is known; sigma broadcasts against them.
+def _given_theta(scope: str, noise: Array, prediction: ensemble.Prediction) -> tuple[Array, Array]:
+    """Mean and variance of an entry once theta is known; noise broadcasts against them.
 
     `matrix`: theta = (W, sigma, X), only noise is left. `covariance`: theta = (W, sigma).
     """
     if scope == "matrix":
-        return prediction.sample, jnp.broadcast_to(sigma**2, prediction.sample.shape)
-    return prediction.mean, prediction.variance + sigma**2
+        return prediction.sample, jnp.broadcast_to(noise**2, prediction.sample.shape)
+    return prediction.mean, prediction.variance + noise**2
 
 
 def information_directed(
@@ -66,9 +66,9 @@ def information_directed(
             raise ValueError(f"ids.{name}: unknown {value!r}; choose from {', '.join(choices)}")
 
     def summarise(column: ColumnView) -> Scores:
-        prediction, sigma = column.prediction, column.sigma[:, None]
-        mean, variance = _given_theta(scope, sigma, prediction)
-        total = (prediction.variance + sigma**2).mean(0) + prediction.mean.var(0)
+        prediction, noise = column.prediction, column.noise[:, None]
+        mean, variance = _given_theta(scope, noise, prediction)
+        total = (prediction.variance + noise**2).mean(0) + prediction.mean.var(0)
         best = jnp.where(column.available, column.discount * mean, -jnp.inf).max(1)
         conditional = jnp.exp(jnp.log(variance).mean(0))  # geometric mean over the draws
         gained = information.gaussian_gain(total, conditional)
@@ -78,8 +78,8 @@ def information_directed(
         """Information gain [D, N] of every entry."""
         if gain == "gaussian":
             return state.summary.gain
-        sigma = state.ensemble.parameters.sigma[:, None, None]
-        moments = _given_theta(scope, sigma, ensemble.predict(state.ensemble))
+        noise = ensemble.noise(state.ensemble)[:, None, :]
+        moments = _given_theta(scope, noise, ensemble.predict(state.ensemble))
         mean, variance = (moment.reshape(draws, -1) for moment in moments)
         reward = jnp.where(view.available.ravel(), view.discount.ravel() * mean, -jnp.inf)
         best = jnp.argmax(reward, axis=1)

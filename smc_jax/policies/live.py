@@ -19,7 +19,7 @@ from smc_jax.types import Outcome, View
 class ColumnView(NamedTuple):
     """All there is to know of one column."""
 
-    sigma: Array  # [S]
+    noise: Array  # [S]  standard deviation
     prediction: Prediction  # [S, D] each
     available: Array  # [D]
     discount: Array  # [D]
@@ -58,10 +58,9 @@ def live(
         draw_key, sample_key = jax.random.split(key)
         parameters = beliefs.draws(draw_key, belief, belief_state, draws)
         members = ensemble.start(sample_key, parameters, view.observations)
-        columns = ColumnView(
-            parameters.sigma, ensemble.predict(members), view.available, view.discount
-        )
-        axes = ColumnView(None, 2, 1, 1)  # type: ignore[arg-type]
+        noise = ensemble.noise(members)
+        columns = ColumnView(noise, ensemble.predict(members), view.available, view.discount)
+        axes = ColumnView(1, 2, 1, 1)  # type: ignore[arg-type]
         summary = jax.vmap(summarise, in_axes=(axes,), out_axes=-1)(columns)
         state = LiveState(belief_state, members, summary, ())
         return state._replace(frozen=freeze(state, view))
@@ -80,9 +79,8 @@ def live(
             return state
         n = outcome.column
         members, prediction = ensemble.condition(key, state.ensemble, outcome)
-        column = ColumnView(
-            members.parameters.sigma, prediction, view.available[:, n], view.discount[:, n]
-        )
+        noise = jax.vmap(lambda parameters: parameters.noise_at(n))(members.parameters)
+        column = ColumnView(noise, prediction, view.available[:, n], view.discount[:, n])
         summary = jax.tree.map(
             lambda whole, new: whole.at[..., n].set(new), state.summary, summarise(column)
         )

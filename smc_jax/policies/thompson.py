@@ -81,12 +81,12 @@ def point_sampling(belief: Belief, *, entry_noise: bool, samples: int) -> Policy
 
     def condition(key: Array, state: PointState, view: View, outcome: Outcome) -> PointState:
         n, parameters = outcome.column, state.parameters
-        loading, variance = parameters.loadings[outcome.row], parameters.sigma**2
+        loading, sigma = parameters.loadings[outcome.row], parameters.noise_at(n)
         covariance = lax.dynamic_index_in_dim(state.covariance, n, 0, keepdims=False)
         drawn = lax.dynamic_index_in_dim(state.samples, n, 1, keepdims=False)
         reach = covariance @ loading
-        moved = gain(reach, loading, variance, outcome.weight)
-        noise = parameters.sigma * jax.random.normal(key, (samples,))
+        moved = gain(reach, loading, sigma**2, outcome.weight)
+        noise = sigma * jax.random.normal(key, (samples,))
         shown = outcome.value - parameters.intercepts[outcome.row] - noise
         covariance = covariance - jnp.outer(moved, reach)
         drawn = drawn + jnp.outer(shown - drawn @ loading, moved)
