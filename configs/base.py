@@ -28,6 +28,9 @@ def get_config() -> config_dict.ConfigDict:
         noise_deviation=config_dict.placeholder(float),  # none: that of the synthetic data
     )
 
+    # Takes from each column how much it is above the others, so that who rates high is not served
+    # more for it.
+    config.equalise = False
     # Fits the model to (y - mean) / deviation of what was seen at the start.
     config.standardise = False
     config.model = config_dict.create(
@@ -65,6 +68,7 @@ def get_config() -> config_dict.ConfigDict:
         draws=16,  # of ids
         covariance="true",  # true, second_moment, population
     )
+    config.mean_oracle = config_dict.create(picks="thompson", draws=16)
     config.empirical = config_dict.create(
         strength=2.0,  # each pair of rows counts as seen so many more times, uncorrelated
         floor=0.5,  # least eigenvalue over their mean
@@ -75,6 +79,7 @@ def get_config() -> config_dict.ConfigDict:
         guess=False,  # the rank from the singular values
         penalty=0.0,  # on the core
         steps=50,  # of descent
+        centred=False,  # whether rows have means
     )
     config.particle = config_dict.create(
         particles=100,

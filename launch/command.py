@@ -24,7 +24,7 @@ def parse(arguments: Sequence[str]) -> list[str]:
     """Absl's parser, whose complaints become one line."""
     try:
         rest = flags.FLAGS(arguments)
-        if flags.FLAGS.config is not None:
+        if "config" in flags.FLAGS and flags.FLAGS.config is not None:
             flags.FLAGS.config.policies  # noqa: B018  a missing file is reported at first use
         return rest
     except Exception as error:  # a config file is Python: reading it can raise anything

@@ -11,7 +11,8 @@ from ml_collections import ConfigDict
 from configs import jester as jester_config
 from configs import movielens as movielens_config
 from configs import synthetic as synthetic_config
-from launch.data import make_data
+from configs import table as table_config
+from launch.data import fill_in_table, make_data
 from launch.settings import ConfigError, batch, entry_noise, horizon, initial_size, policy_names
 from smc_jax import beliefs
 from smc_jax.completable import HeldOut, completable_at, held_out_errors
@@ -21,6 +22,7 @@ from smc_jax.inference import OPTIMISERS, svi
 from smc_jax.loop import Loop, make_loop
 from smc_jax.model import gamma_process
 from smc_jax.policies import POLICIES, Policy, Setting
+from smc_jax.policies.equalised import equalised
 from smc_jax.start import STARTS
 from smc_jax.types import Observations
 
@@ -30,10 +32,11 @@ CONFIGS = {
     "jester": jester_config,
     "movielens": movielens_config,
     "replay": movielens_config,
+    "table": table_config,
 }
 HORIZON_READINGS = ("bound", "true_rank")
 AT_LEAST_ONE = (
-    *("greedy.draws", "oracle.draws", "optspace.rank", "optspace.steps"),
+    *("greedy.draws", "oracle.draws", "mean_oracle.draws", "optspace.rank", "optspace.steps"),
     *("particle.particles", "particle.rank"),
     *("icf.rank", "icf.draws", "icf.sweeps", "icf.first_sweeps"),
 )
@@ -46,7 +49,10 @@ POSITIVE = (
 
 
 def validate(config: ConfigDict) -> None:
-    """Raises ConfigError at the first field that cannot be used."""
+    """Raises ConfigError at the first field that cannot be used.
+
+    Fields that are left to the data are filled in, so that what is recorded is what was run.
+    """
 
     def require(holds: bool, field: str, what: str) -> None:
         if not holds:
@@ -61,6 +67,8 @@ def validate(config: ConfigDict) -> None:
     if config.get("data") not in CONFIGS:
         raise ConfigError(f"config.data: must be one of {known_data}, got {config.get('data')!r}")
     _check_fields(config, CONFIGS[config.data].get_config(), "config")
+    if config.data == "table":
+        fill_in_table(config)
     for name in policy_names(config):
         known = ", ".join(POLICIES)
         if name not in POLICIES:
@@ -107,6 +115,8 @@ def validate(config: ConfigDict) -> None:
     model, inference = config.model, config.inference
     for field in ("intercept_scale", "noise_shape", "noise_rate"):
         require(model[field] > 0.0, f"model.{field}", "must be positive")
+    for field in ("noise_spread", "common"):
+        require(model[field] >= 0.0, f"model.{field}", "must not be negative")
     if model.fixed_noise is not None:
         require(model.fixed_noise > 0.0, "model.fixed_noise", "must be positive")
     starts, optimisers = ", ".join(STARTS), ", ".join(OPTIMISERS)
@@ -187,8 +197,11 @@ def panels(config: ConfigDict) -> dict[str, ConfigDict]:
         with panel.ignore_type():  # `validate` judges it
             panel[field] = value
         if reading == "true_rank":
+            if "true_rank" not in panel:
+                raise ConfigError("config.horizon_reading: these data have no true rank")
             panel.horizon_rank = panel.true_rank
-        made[f"{field.replace('_', ' ')} {value}"] = panel
+        title = value if field == "data" else f"{field.replace('_', ' ')} {value}"
+        made[str(title)] = panel
     return made
 
 
@@ -238,7 +251,8 @@ def make_belief(config: ConfigDict) -> beliefs.Belief:
 def make_policy(config: ConfigDict, name: str) -> Policy:
     """A policy by its name, with its own settings."""
     setting = Setting(make_belief(config), entry_noise(config), config.standardise, batch(config))
-    return POLICIES[name](setting, **config.get(name, {}))
+    policy = POLICIES[name](setting, **config.get(name, {}))
+    return equalised(policy) if config.equalise else policy
 
 
 def make_held_out_errors(config: ConfigDict) -> Callable[[Array, Observations], HeldOut] | None:

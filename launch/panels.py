@@ -65,8 +65,9 @@ def markdown(summaries: dict[str, dict[str, Any]]) -> str:
         " paired differences at 100 % with 95 % intervals.",
     ]
     for title, summary in summaries.items():
+        references = [name for name in results.REFERENCES if name in summary["policies"]]
         head = ["policy", *(f"{percent} %" for percent in results.FRACTIONS)]
-        head += [f"minus {other}" for other in results.REFERENCES] + ["effective rank", "seconds"]
+        head += [f"minus {other}" for other in references] + ["effective rank", "seconds"]
         setting = summary["setting"]
         lines += ["", f"**{title}** (H = {setting['horizon']:,})", ""]
         lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
@@ -77,7 +78,7 @@ def markdown(summaries: dict[str, dict[str, Any]]) -> str:
                 cells.append(
                     f"{one['regret'][percent]:.0f}" + (f" ± {spread:.0f}" if spread else "")
                 )
-            for other in results.REFERENCES:
+            for other in references:
                 if other in one["paired"]:
                     mean, low, high = one["paired"][other]
                     cells.append(f"{mean:+.0f} [{low:+.0f}, {high:+.0f}]")

@@ -19,6 +19,7 @@ COLOURS = {
     "ids": "#0072B2",
     "thompson": "#E69F00",
     "oracle": "#000000",
+    "mean_oracle": "#000000",
     "empirical": "#CC79A7",
     "optspace": "#D55E00",
     "particle": "#56B4E9",
@@ -26,11 +27,12 @@ COLOURS = {
     "greedy": "#009E73",
     "random": "#999999",
 }
+STYLES = {"oracle": "--", "mean_oracle": ":"}
 LABEL = "cumulative regret, ± standard error"
 
 
 def regret_plot(path: Path, curves: dict[str, Curves], *, title: str) -> None:
-    """Mean regret of each policy with a band of one standard error; the oracle is dashed."""
+    """Mean regret of each policy with a band of one standard error; oracles are not solid."""
     figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
     _draw(axes, curves, title=title)
     axes.set_ylabel(LABEL)
@@ -60,6 +62,29 @@ def panels_plot(path: Path, panels: dict[str, dict[str, Curves]]) -> None:
     _save(path, figure)
 
 
+def served_plot(path: Path, panels: dict[str, tuple[np.ndarray, np.ndarray]]) -> None:
+    """Picks of each column against its average [seeds, N], a panel a run, and their trend."""
+    figure, grid = plt.subplots(
+        1,
+        len(panels),
+        figsize=(4.4 * len(panels), 3.4),
+        layout="constrained",
+        squeeze=False,
+        sharey=True,
+    )
+    for axes, (title, (average, picks)) in zip(grid.flat, panels.items(), strict=True):
+        axes.scatter(average, picks, s=3, alpha=0.25, lw=0, color=COLOURS["ids"])
+        order = np.argsort(average, axis=None)
+        tenths = [np.array_split(x.ravel()[order], 10) for x in (average, picks)]
+        middle, served = ([part.mean() for part in parts] for parts in tenths)
+        axes.plot(middle, served, "o-", color="black", label="mean of each tenth")
+        axes.set(xlabel="the user's average rating", title=title)
+        axes.grid(alpha=0.25)
+    grid.flat[0].set_ylabel("picks for the user")
+    grid.flat[0].legend(frameon=False)
+    _save(path, figure)
+
+
 def _draw(axes: Axes, curves: dict[str, Curves], *, title: str) -> None:
     top = 0.0
     for name, one in curves.items():
@@ -67,7 +92,7 @@ def _draw(axes: Axes, curves: dict[str, Curves], *, title: str) -> None:
         mean, error = one.regret.mean(0), np.zeros(steps.size)
         if len(one.regret) > 1:
             error = one.regret.std(0, ddof=1) / np.sqrt(len(one.regret))
-        style, colour = "--" if name == "oracle" else "-", COLOURS.get(name)
+        style, colour = STYLES.get(name, "-"), COLOURS.get(name)
         (line,) = axes.plot(steps, mean, style, label=name, color=colour)
         axes.fill_between(
             steps, mean - error, mean + error, alpha=0.2, lw=0, color=line.get_color()

@@ -19,7 +19,12 @@ from launch.settings import ConfigError, policy_names
 from smc_jax.sweep import Curves, Progress
 
 FRACTIONS = (10, 25, 50, 100)  # percent of the horizon
-REFERENCES = ("oracle", "ids", "thompson")  # whom the others are compared with, pair by pair
+REFERENCES = (
+    "oracle",
+    "mean_oracle",
+    "ids",
+    "thompson",
+)  # whom the others are compared with, pair by pair
 PACKAGES = ("jax", "jaxlib", "numpyro", "optax", "numpy")
 
 
@@ -160,19 +165,19 @@ def summarise(curves: dict[str, Curves], times: dict[str, dict[str, Any]]) -> di
 def table(summary: dict[str, Any]) -> str:
     """The summary for the terminal."""
     policies = summary["policies"]
-    head = f"{'policy':<10}" + "".join(f"{f'{p} %':>14}" for p in FRACTIONS)
-    references = [name for name in REFERENCES[:2] if name in policies]
-    head += "".join(f"{'/ ' + name:>10}" for name in references)
+    head = f"{'policy':<12}" + "".join(f"{f'{p} %':>14}" for p in FRACTIONS)
+    references = [name for name in REFERENCES[:3] if name in policies]
+    head += "".join(f"{'/ ' + name:>14}" for name in references)
     about = "cumulative regret at fractions of the horizon, mean ± standard error over the seeds"
     lines = [about, head + f"{'rank':>7}{'seconds':>9}{'compile':>9}"]
     for name, one in policies.items():
-        line = f"{name:<10}"
+        line = f"{name:<12}"
         for percent in map(str, FRACTIONS):
             spread = one["sem"][percent]
             line += f"{one['regret'][percent]:>8.1f} " + (f"±{spread:<4.0f}" if spread else 5 * " ")
         for reference in references:
             base = policies[reference]["regret"]["100"]
-            line += f"{one['regret']['100'] / base:>10.2f}" if base else 10 * " "
+            line += f"{one['regret']['100'] / base:>14.2f}" if base else 14 * " "
         rank = "" if one["effective_rank"] is None else f"{one['effective_rank']:.1f}"
         times = (one["seconds"], one["compile_seconds"])
         cells = ("" if seconds is None else f"{seconds:.1f}" for seconds in times)

@@ -4,13 +4,11 @@ python -m launch.tune --config=configs/figure1.py --policy=empirical --config.fi
   --config.seeds=4 --grid="strength=1,5,20 floor=0.03,0.1"
 
 Prints the mean regret at the end of the horizon in each panel and over all of them, and the least
-of those. Use development seeds, from 1000 up: those that are reported must not choose anything.
+of those. With --group=model or --group=inference the grid is over settings of what the policy fits.
+Use development seeds, from 1000 up: those that are reported must not choose anything.
 """
 
-import ast
-import itertools
 from collections.abc import Sequence
-from typing import Any
 
 from absl import app, flags
 from ml_collections import ConfigDict, config_flags
@@ -18,31 +16,15 @@ from tqdm import tqdm
 
 from launch import experiment
 from launch.command import fail, parse
+from launch.grid import trials
 from launch.settings import ConfigError
 from smc_jax.policies import POLICIES
 from smc_jax.sweep import curves, make_sweep
 
 CONFIG = config_flags.DEFINE_config_file("config", help_string="The figure.")
 POLICY = flags.DEFINE_string("policy", None, "Which policy.")
+GROUP = flags.DEFINE_string("group", None, "Whose settings: the policy's, or model, inference.")
 GRID = flags.DEFINE_string("grid", "", "FIELD=VALUE,VALUE ... separated by blanks.")
-
-
-def combinations(grid: str) -> list[dict[str, Any]]:
-    """All settings of a grid such as `rank=2,5 users=chosen`."""
-
-    def value(text: str) -> Any:
-        try:
-            return ast.literal_eval(text)
-        except (ValueError, SyntaxError):
-            return text
-
-    fields = []
-    for part in grid.split():
-        name, equals, values = part.partition("=")
-        if not equals or not values:
-            raise ConfigError(f"grid: give FIELD=VALUE,VALUE ..., got {part!r}")
-        fields.append([(name, value(text)) for text in values.split(",")])
-    return [dict(chosen) for chosen in itertools.product(*fields)]
 
 
 def regrets(config: ConfigDict, policy: str, bar: tqdm) -> list[float]:
@@ -57,23 +39,6 @@ def regrets(config: ConfigDict, policy: str, bar: tqdm) -> list[float]:
     return means
 
 
-def trials(config: ConfigDict, policy: str, grid: str) -> dict[str, ConfigDict]:
-    """A config for each combination of settings; ConfigError where one cannot be used."""
-    made = {}
-    for cell in combinations(grid):
-        trial = config.copy_and_resolve_references()
-        trial.policies = policy
-        for field, value in cell.items():
-            if field not in trial.get(policy, {}):
-                raise ConfigError(f"grid: {policy} has no setting {field!r}")
-            with trial.ignore_type():
-                trial[policy][field] = value
-        for panel in experiment.panels(trial).values():
-            experiment.validate(panel)
-        made[" ".join(f"{field}={value}" for field, value in cell.items()) or "defaults"] = trial
-    return made
-
-
 def main(arguments: Sequence[str]) -> None:
     """Prints one line a combination as soon as it is known, and the best one."""
     del arguments
@@ -81,7 +46,7 @@ def main(arguments: Sequence[str]) -> None:
     if config is None or policy not in POLICIES:
         fail(f"give --config=configs/figure1.py and --policy, one of {', '.join(POLICIES)}")
     try:
-        made = trials(config, policy, GRID.value)
+        made = trials(config, GROUP.value or policy, GRID.value)
         titles = list(experiment.panels(config))
     except ConfigError as error:
         fail(str(error))

@@ -115,22 +115,17 @@ def standardised(belief: Belief) -> Belief:
     state that is refitted is in their units.
     """
 
-    def shift(state: Standardised, observations: Observations) -> Observations:
-        count, total, square = observations
-        centred = total - count * state.centre
-        squares = square - 2 * state.centre * total + count * state.centre**2
-        return Observations(count, centred / state.scale, squares / state.scale**2)
-
     def init(key: Array, observations: Observations, problem: Problem) -> Standardised:
         looks = jnp.maximum(observations.count.sum(), 1.0)
         centre = observations.total.sum() / looks
         variance = observations.square.sum() / looks - centre**2
         scale = jnp.where(variance > 0, jnp.sqrt(jnp.maximum(variance, 0.0)), 1.0)
-        state = Standardised((), centre, scale)
-        return state._replace(inner=belief.init(key, shift(state, observations), problem))
+        scaled = observations.relative_to(centre, scale)
+        return Standardised(belief.init(key, scaled, problem), centre, scale)
 
     def refit(key: Array, state: Standardised, observations: Observations) -> Standardised:
-        return state._replace(inner=belief.refit(key, state.inner, shift(state, observations)))
+        scaled = observations.relative_to(state.centre, state.scale)
+        return state._replace(inner=belief.refit(key, state.inner, scaled))
 
     def draw_in_units(key: Array, state: Standardised) -> Parameters:
         parameters = belief.draw(key, state.inner)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import chex
 import jax.numpy as jnp
 from jax import Array
+from jax.typing import ArrayLike
 
 
 class Parameters(NamedTuple):
@@ -74,6 +75,12 @@ class Observations(NamedTuple):
     def average(self) -> Array:
         """The mean [D, N] of the looks at each entry, 0 where there are none."""
         return self.total / jnp.maximum(self.count, 1.0)
+
+    def relative_to(self, centre: ArrayLike, scale: ArrayLike = 1.0) -> "Observations":
+        """The same looks at values (y - centre) / scale; both broadcast against [D, N]."""
+        count, total, square = self
+        squares = square - 2 * centre * total + count * centre**2
+        return Observations(count, (total - count * centre) / scale, squares / scale**2)
 
     def add(self, row: Array, column: Array, value: Array, weight: Array) -> "Observations":
         """One more look at an entry; weight 0 leaves everything as it was."""

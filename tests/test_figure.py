@@ -1,4 +1,4 @@
-"""Figures of several panels, tuning, the stopping rule, and recorded ratings, as launched."""
+"""Figures of several panels, tuning, and the stopping rule, as launched."""
 
 import csv
 import io
@@ -25,12 +25,11 @@ from launching import (
 )
 from tqdm import tqdm
 
-from configs import figure1, jester
-from launch import data, experiment, runner, settings
+from configs import figure1
+from launch import experiment, runner, settings
 from launch import panels as figure
 from launch.settings import ConfigError
 from smc_jax.completable import HeldOut
-from smc_jax.data.ratings import DataError
 
 
 def panels(changes=()):
@@ -177,58 +176,3 @@ def test_asking_for_completion_reports_the_errors(tmp_path):
     errors = load(tmp_path)["random/completion_error"]
     assert errors.shape == (SEEDS, REFITS)
     assert (errors > 0).all()
-
-
-@pytest.fixture
-def jokes(monkeypatch):
-    """Twelve made-up users who rated every joke, on a scale of their own."""
-    rng = np.random.default_rng(0)
-    values = 3.0 + 2.0 * np.outer(rng.normal(size=100), rng.normal(size=12))
-    values += rng.normal(size=values.shape)
-    monkeypatch.setattr(data, "_jester", lambda: (values, np.ones(values.shape, bool)))
-    return values
-
-
-def jester_config(changes=()):
-    config = jester.get_config()
-    settings = {"columns": 10, "rank": 2, "seeds": 2, "horizon": 12, "refits": 2}
-    settings |= {"inference.first_steps": 50, "inference.steps": 50, "initial_fraction": 5.0}
-    config.update_from_flattened_dict(settings | dict(changes))
-    return config
-
-
-def test_recorded_ratings_run_like_any_data(tmp_path, jokes):
-    policies = "thompson,oracle,random"
-    summary = runner.run(jester_config({"policies": policies}), tmp_path)
-    assert summary["setting"]["data"] == "jester"
-    curves = load(tmp_path)
-    gaps = np.abs(curves["oracle/reward"][..., None] - jokes.ravel()).min(-1)
-    assert gaps.max() < 1e-4
-    assert curves["oracle/regret"][:, -1].mean() < curves["random/regret"][:, -1].mean()
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("columns", 13),
-        ("rows", 99),
-        ("data", "jokes"),
-        ("oracle.covariance", "true"),
-        ("completable.check", True),
-    ],
-)
-def test_what_recorded_ratings_cannot_do_is_named(tmp_path, jokes, field, value):
-    named = "completable.noise_deviation" if field == "completable.check" else field
-    with pytest.raises(ConfigError, match=rf"^config\.{re.escape(named)}: "):
-        runner.run(jester_config({field: value}), tmp_path / "new")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_ratings_that_cannot_be_had_cost_one_line(tmp_path, monkeypatch):
-    def offline():
-        raise DataError("could not download it")
-
-    monkeypatch.setattr(data, "_jester", offline)
-    with pytest.raises(ConfigError, match=r"^config\.data: could not download it"):
-        runner.run(jester_config(), tmp_path / "new")
-    assert list(tmp_path.iterdir()) == []

@@ -365,3 +365,44 @@ def test_a_score_that_is_not_a_number_is_no_choice():
     reward = jnp.asarray([[1.0, 3.0], [9.0, 2.0]])
     assert best_available(reward, available) == 1
     assert best_available(reward.at[0, 0].set(jnp.nan), available) == -1
+
+
+@pytest.mark.parametrize("name", ["particle", "icf"])
+def test_standardised_models_choose_alike_in_any_units(name):
+    """The first choices on values 20 + 8 y are those on y, though the models have fixed scales."""
+
+    def choices(centre, scale):
+        policy = POLICIES[name](fitted_setting()._replace(standardise=True), **SMALL[name])
+        entries = centre + scale * np.random.default_rng(0).normal(size=(ROWS, COLUMNS))
+        made = environment.Problem(
+            jnp.asarray(entries), jnp.zeros(()), jnp.ones(entries.shape, bool), None
+        )
+        world = environment.initial_design(
+            jax.random.key(1), jax.random.key(2), made, size=12, beta=0.0
+        )
+        now = see(made, world, beta=0.0, once=True)
+        state = policy.refit(jax.random.key(3), policy.init(jax.random.key(4), now, made), now)
+        chosen = []
+        for number in range(4):
+            key = jax.random.fold_in(jax.random.key(5), number)
+            chosen.append(int(policy.choose(key, state, now)))
+            world, outcome, *_ = look(jax.random.key(2), made, world, chosen[-1], beta=0.0)
+            now = see(made, world, beta=0.0, once=True)
+            state = policy.absorb(key, state, now, outcome)
+        return chosen
+
+    assert choices(20.0, 8.0) == choices(0.0, 1.0)
+
+
+def test_optspace_completes_what_deviates_from_the_row_means():
+    rng = np.random.default_rng(1)
+    means = np.arange(10.0)[:, None]
+    table = means + 3.0 * np.outer(rng.choice([-1, 1], 10), rng.choice([-1, 1], 300))
+    view = View(
+        Observations.from_matrix(jnp.asarray(table), jnp.asarray(rng.random(table.shape) < 0.5)),
+        jnp.ones(table.shape, bool),
+        jnp.ones(table.shape),
+    )
+    policy = POLICIES["optspace"](fitted_setting(), rank=1, centred=True)
+    state = policy.refit(jax.random.key(0), policy.init(jax.random.key(0), view, None), view)
+    np.testing.assert_allclose(state.matrix, table, atol=0.6)  # the means are estimates

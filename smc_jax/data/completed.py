@@ -1,12 +1,20 @@
 """A block of ratings whose missing entries are completed by OptSpace, to be taken as the truth."""
 
+import contextlib
+import hashlib
+import os
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from smc_jax.data.ratings import Ratings
 from smc_jax.optspace import complete, optspace
+
+RANKS = range(1, 9)
+VERSION = 1  # of what is cached: to be raised when `completed` or the layout of its file changes
 
 
 class Completed(NamedTuple):
@@ -18,7 +26,7 @@ class Completed(NamedTuple):
 
 
 def completed(
-    ratings: Ratings, *, ranks: Sequence[int] = range(1, 9), held_out: float = 0.1, seed: int = 0
+    ratings: Ratings, *, ranks: Sequence[int] = RANKS, held_out: float = 0.1, seed: int = 0
 ) -> Completed:
     """Completes what deviates from the row means, by the rank that predicts held-out ratings best.
 
@@ -47,3 +55,55 @@ def completed(
     if ratings.bounds is not None:
         prediction = np.clip(prediction, *ratings.bounds)
     return Completed(np.where(mask, values, prediction).astype(np.float32), rank, errors)
+
+
+def cached_completion(
+    ratings: Ratings,
+    folder: str | os.PathLike[str],
+    *,
+    ranks: Sequence[int] = RANKS,
+    held_out: float = 0.1,
+    seed: int = 0,
+) -> Completed:
+    """As `completed`, but kept in a file of `folder`, from which the next call reads it.
+
+    The file's name tells the ratings and the settings. One that cannot be read is written anew;
+    where none can be written, nothing is kept.
+    """
+    settings = tuple(map(int, ranks)), float(held_out), int(seed)
+    path = Path(folder) / f"{_digest(ratings, settings)}.npz"
+    found = _load(path)
+    if found is None or found.values.shape != ratings.shape:
+        found = completed(ratings, ranks=ranks, held_out=held_out, seed=seed)
+        with contextlib.suppress(OSError):
+            _save(path, found)
+    return found
+
+
+def _digest(ratings: Ratings, settings: tuple) -> str:
+    bounds = None if ratings.bounds is None else tuple(map(float, ratings.bounds))
+    digest = hashlib.sha256(repr((VERSION, ratings.shape, bounds, settings)).encode())
+    for each in (ratings.row, ratings.column, ratings.value):
+        digest.update(each.tobytes())
+    return digest.hexdigest()
+
+
+def _load(path: Path) -> Completed | None:
+    """What the file holds, or None."""
+    try:
+        # Opened here: NumPy leaves a damaged archive open.
+        with path.open("rb") as stream, np.load(stream) as file:
+            errors = zip(file["ranks"].tolist(), file["errors"].tolist(), strict=True)
+            return Completed(file["values"], int(file["rank"]), dict(errors))
+    except Exception:  # a damaged file can raise anything, and costs no more than the time
+        return None
+
+
+def _save(path: Path, found: Completed) -> None:
+    """Writes the file whole or not at all, whoever else may be writing it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+        partial = Path(scratch) / path.name
+        ranks, errors = list(found.errors), list(found.errors.values())
+        np.savez(partial, values=found.values, rank=found.rank, ranks=ranks, errors=errors)
+        os.replace(partial, path)

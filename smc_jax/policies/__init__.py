@@ -8,7 +8,7 @@ from smc_jax.policies.greedy import greedy
 from smc_jax.policies.icf import icf
 from smc_jax.policies.ids import ids
 from smc_jax.policies.optspace import optspace
-from smc_jax.policies.oracle import oracle
+from smc_jax.policies.oracle import mean_oracle, oracle
 from smc_jax.policies.particle import particle
 from smc_jax.policies.random import random
 from smc_jax.policies.thompson import thompson
@@ -17,6 +17,7 @@ POLICIES: dict[str, Callable[..., Policy]] = {
     "ids": ids,
     "thompson": thompson,
     "oracle": oracle,
+    "mean_oracle": mean_oracle,
     "empirical": empirical,
     "optspace": optspace,
     "particle": particle,

@@ -7,6 +7,7 @@ from jax import Array
 
 from smc_jax import optspace as completion
 from smc_jax.beliefs import Diagnostics
+from smc_jax.covariance import row_means
 from smc_jax.environment import Problem
 from smc_jax.policies.base import Policy, Setting, best_available
 from smc_jax.types import Outcome, View
@@ -26,6 +27,7 @@ def optspace(
     guess: bool = False,
     penalty: float = 0.0,
     steps: int = 50,
+    centred: bool = False,
 ) -> Policy:
     """Greedy on the completion, which is computed anew at every refit.
 
@@ -35,6 +37,7 @@ def optspace(
       guess: whether the rank is guessed from the singular values.
       penalty: see `smc_jax.optspace.optspace`.
       steps: of descent, at most.
+      centred: whether what deviates from the row means is completed, or the values themselves.
     """
     del setting
 
@@ -44,15 +47,17 @@ def optspace(
 
     def refit(key: Array, state: Completed, view: View) -> Completed:
         del key, state
+        zero = jnp.zeros(view.observations.count.shape[0])
+        centre = (row_means(view.observations) if centred else zero)[:, None]
         fit = completion.optspace(
-            view.observations.average(),
+            view.observations.average() - centre,
             view.observations.count > 0,
             rank=rank,
             guess=guess,
             penalty=penalty,
             steps=steps,
         )
-        return Completed(completion.complete(fit), fit.rank)
+        return Completed(centre + completion.complete(fit), fit.rank)
 
     def choose(key: Array, state: Completed, view: View) -> Array:
         del key

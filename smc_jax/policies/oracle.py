@@ -1,6 +1,7 @@
 """The oracle: knows the covariance, and only has to find the best entries."""
 
 from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 
@@ -64,3 +65,8 @@ def oracle(
     if picks == "ids":
         return information_directed(belief, draws=draws)
     raise ValueError(f"oracle.picks: unknown {picks!r}; choose from thompson, ids")
+
+
+def mean_oracle(setting: Setting, **settings: Any) -> Policy:
+    """The oracle that knows mean and covariance of the matrix itself; settings are `oracle`'s."""
+    return oracle(setting, covariance="population", **settings)

@@ -1,13 +1,13 @@
 """Particle Thompson Sampling (Kawale et al. 2015): a Rao-Blackwellised filter over PMF."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
 from smc_jax import gaussian, pmf
-from smc_jax.beliefs import Belief, Diagnostics
+from smc_jax.beliefs import Belief, Diagnostics, standardised
 from smc_jax.environment import Problem
 from smc_jax.policies.base import Policy, Setting
 from smc_jax.policies.thompson import sampling
@@ -190,9 +190,11 @@ def particle(
         return Diagnostics.finite_only(state)
 
     belief = Belief(init, lambda key, state, observations: state, draw, diagnose)
+    if setting.standardise:
+        belief = standardised(belief)
     thompson = sampling(belief, entry_noise=setting.entry_noise)
 
-    def choose(key: Array, state: Particles, view: View) -> Array:
+    def choose(key: Array, state: Any, view: View) -> Array:
         if users == "chosen":
             return thompson.choose(key, state, view)
         user_key, item_key = jax.random.split(key)
@@ -202,7 +204,11 @@ def particle(
         mine = view.available & (jnp.arange(waiting.size) == arriving)
         return thompson.choose(item_key, state, view._replace(available=mine))
 
-    def absorb(key: Array, state: Particles, view: View, outcome: Outcome) -> Particles:
-        return update(key, state, view.observations, outcome, known)
+    def absorb(key: Array, state: Any, view: View, outcome: Outcome) -> Any:
+        if not setting.standardise:
+            return update(key, state, view.observations, outcome, known)
+        observations = view.observations.relative_to(state.centre, state.scale)
+        outcome = outcome._replace(value=(outcome.value - state.centre) / state.scale)
+        return state._replace(inner=update(key, state.inner, observations, outcome, known))
 
     return thompson._replace(choose=choose, absorb=absorb)

@@ -1,0 +1,29 @@
+"""A table of your own ratings, of which only what exists can be chosen.
+
+Command:
+  python -m launch.run --config=configs/table.py --config.path=ratings.csv --workdir=results/mine
+
+The table has one rating a line: delimited text, plain or gzipped, or Parquet. Its rows are what
+the model has loadings for: take the items as rows, the people, who are many, as columns. With
+--config.rows=100 --config.columns=1000 the experiment is on the 100 rows rated most and the 1000
+columns with most of these; the first of them is number 0 in the results. A sparse table has fewer
+ratings than the usual horizon: set --config.horizon, or a lower --config.rank.
+"""
+
+from ml_collections import config_dict
+
+from configs import jester
+
+
+def get_config() -> config_dict.ConfigDict:
+    """The settings are those for jokes."""
+    config = jester.get_config()
+    config.data = "table"
+    config.path = config_dict.placeholder(str)
+    # The row's id, the column's id and the rating: names in the header, or positions from 0.
+    config.read_columns = "0,1,2"
+    config.duplicates = "error"  # of a pair rated again: error, last, mean
+    config.rows = config_dict.placeholder(int)  # none: all of the table
+    config.columns = config_dict.placeholder(int)
+    config.checksum = config_dict.placeholder(str)  # SHA-256 of the file; none: filled in
+    return config

@@ -1,0 +1,47 @@
+"""Grids of settings, as given on the command line: FIELD=VALUE,VALUE ... separated by blanks."""
+
+import ast
+import itertools
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from launch import experiment
+from launch.settings import ConfigError
+
+
+def combinations(grid: str) -> list[dict[str, Any]]:
+    """All settings of a grid such as `rank=2,5 users=chosen`."""
+
+    def value(text: str) -> Any:
+        try:
+            return ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            return text
+
+    fields = []
+    for part in grid.split():
+        name, equals, values = part.partition("=")
+        if not equals or not values:
+            raise ConfigError(f"grid: give FIELD=VALUE,VALUE ..., got {part!r}")
+        fields.append([(name, value(text)) for text in values.split(",")])
+    return [dict(chosen) for chosen in itertools.product(*fields)]
+
+
+def trials(config: ConfigDict, group: str, grid: str) -> dict[str, ConfigDict]:
+    """A config for each combination of a group's settings; ConfigError where one cannot be used.
+
+    The group is a policy, or `model` or `inference`.
+    """
+    made = {}
+    for cell in combinations(grid):
+        trial = config.copy_and_resolve_references()
+        for field, value in cell.items():
+            if field not in trial.get(group, {}):
+                raise ConfigError(f"grid: {group} has no setting {field!r}")
+            with trial.ignore_type():
+                trial[group][field] = value
+        for panel in experiment.panels(trial).values() if "panel_field" in trial else [trial]:
+            experiment.validate(panel)
+        made[" ".join(f"{field}={value}" for field, value in cell.items()) or "defaults"] = trial
+    return made

@@ -1,0 +1,144 @@
+"""Experiments on recorded ratings, and the commands about them."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from launching import ROOT, begin, load
+
+from configs import figure2, jester
+from launch import data, experiment, predictions, runner, service
+from launch.settings import ConfigError
+from smc_jax.data.ratings import DataError
+
+
+@pytest.fixture
+def jokes(monkeypatch):
+    """Twelve made-up users who rated every joke, on a scale of their own."""
+    rng = np.random.default_rng(0)
+    values = 3.0 + 2.0 * np.outer(rng.normal(size=100), rng.normal(size=12))
+    values += rng.normal(size=values.shape)
+    monkeypatch.setattr(data, "_jester", lambda: (values, np.ones(values.shape, bool)))
+    return values
+
+
+def jester_config(changes=()):
+    config = jester.get_config()
+    settings = {"columns": 10, "rank": 2, "seeds": 2, "horizon": 12, "refits": 2}
+    settings |= {"inference.first_steps": 50, "inference.steps": 50, "initial_fraction": 5.0}
+    config.update_from_flattened_dict(settings | dict(changes))
+    return config
+
+
+def test_recorded_ratings_run_like_any_data(tmp_path, jokes):
+    policies = "thompson,oracle,random"
+    summary = runner.run(jester_config({"policies": policies}), tmp_path)
+    assert summary["setting"]["data"] == "jester"
+    curves = load(tmp_path)
+    gaps = np.abs(curves["oracle/reward"][..., None] - jokes.ravel()).min(-1)
+    assert gaps.max() < 1e-4
+    assert curves["oracle/regret"][:, -1].mean() < curves["random/regret"][:, -1].mean()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("columns", 13),
+        ("rows", 99),
+        ("data", "jokes"),
+        ("oracle.covariance", "true"),
+        ("completable.check", True),
+    ],
+)
+def test_what_recorded_ratings_cannot_do_is_named(tmp_path, jokes, field, value):
+    named = "completable.noise_deviation" if field == "completable.check" else field
+    with pytest.raises(ConfigError, match=rf"^config\.{re.escape(named)}: "):
+        runner.run(jester_config({field: value}), tmp_path / "new")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ratings_that_cannot_be_had_cost_one_line(tmp_path, monkeypatch):
+    def offline():
+        raise DataError("could not download it")
+
+    monkeypatch.setattr(data, "_jester", offline)
+    with pytest.raises(ConfigError, match=r"^config\.data: could not download it"):
+        runner.run(jester_config(), tmp_path / "new")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_figure_of_several_data_sets(jokes):
+    panels = experiment.panels(figure2.get_config())
+    assert list(panels) == ["jester", "movielens", "replay"]
+    assert [panel.data for panel in panels.values()] == list(panels)
+    config = figure2.get_config()
+    config.horizon_reading = "true_rank"
+    with pytest.raises(ConfigError, match=r"^config\.horizon_reading: "):
+        experiment.panels(config)
+
+
+def test_held_out_error_and_density_are_those_of_the_predictions(jokes):
+    """Made-up ratings of one factor and unit noise: predicted to within little more than it."""
+    config = jester_config({"inference.first_steps": 600})
+    error, density, _ = np.asarray(predictions.single_fit(config, 0.6)(np.uint32(1000)))
+    unit = jokes.std()
+    assert 0.9 / unit < error < 1.5 / unit
+    noise_only = -0.5 * np.log(2 * np.pi * np.e) + np.log(unit)
+    assert noise_only - 0.4 < density < noise_only + 0.1
+    blind = jester_config({"inference.first_steps": 50})
+    assert predictions.single_fit(blind, 0.02)(np.uint32(1000))[0] > 1.5 * error
+
+
+def test_a_grid_of_the_model_is_held_out(tmp_path):
+    settings = {"rows": 8, "columns": 10, "rank": 2, "true_rank": 1, "seeds": 2, "horizon": 6}
+    settings |= {"refits": 1, "inference.first_steps": 50}
+    flags = [f"--config.{field}={value}" for field, value in settings.items()]
+    line = [f"--config={ROOT / 'configs' / 'synthetic.py'}", *flags]
+    process = begin(
+        *line, "--seen=0.5", "--grid=loadings=gamma,signed", cwd=tmp_path, module="launch.heldout"
+    )
+    printed, complaint = process.communicate()
+    assert process.returncode == 0, complaint
+    assert [row.split()[0] for row in printed.splitlines()[1:]] == [
+        "loadings=gamma",
+        "loadings=signed",
+    ]
+    for wrong, named in (
+        ("--seen=1.5", "seen: give fractions"),
+        ("--grid=loading=1", "grid: model has no setting 'loading'"),
+        ("--grid=common=-1.0", r"config\.model\.common"),
+    ):
+        process = begin(*line, wrong, cwd=tmp_path, module="launch.heldout")
+        complaint = process.communicate()[1]
+        assert process.returncode == 2
+        assert re.fullmatch(rf"error: {named}.*\n", complaint)
+
+
+def test_who_is_served(tmp_path, jokes):
+    runner.run(jester_config({"policies": "mean_oracle,random"}), tmp_path / "plain")
+    fair = jester_config({"policies": "mean_oracle", "equalise": True})
+    runner.run(fair, tmp_path / "fair")
+    one = service.load(tmp_path / "plain")["random"]
+    curves = load(tmp_path / "plain")
+    assert one.picks.sum() == curves["random/cols"].size
+    for seed, cols in enumerate(curves["random/cols"]):
+        rewards = curves["random/reward"][seed]
+        for n in set(cols.tolist()):  # each user's ratings are among those of the data
+            user = np.abs(jokes.mean(0) - one.average[seed, n]).argmin()
+            gaps = np.abs(jokes[:, user, None] - rewards[cols == n]).min(0)
+            assert gaps.max() < 1e-4
+    assert json.loads((tmp_path / "fair" / "config.json").read_text())["config"]["equalise"]
+
+
+def test_figures_of_service():
+    assert service.gini(np.array([5, 5, 5, 5])) == 0.0
+    np.testing.assert_allclose(service.gini(np.array([0, 0, 0, 8])), 0.75)
+    pairs = np.abs(np.subtract.outer([1, 2, 6], [1, 2, 6])).mean()
+    np.testing.assert_allclose(service.gini(np.array([6, 1, 2])), pairs / 2 / 3)
+    picks = np.array([[0, 0, 2, 8] * 5])
+    average = np.arange(20.0)[None]
+    figures = service.describe(service.Service(picks, average, np.array([3.0])))
+    assert figures["regret"] == 3.0
+    assert figures["unserved"] == 0.5
+    assert figures["top tenth"] == 10 / 50
