@@ -60,6 +60,7 @@ def get_config() -> config_dict.ConfigDict:
         gain="gaussian",  # gaussian, histogram, variance
         selection="deterministic",  # deterministic, two_action
         conditioned=True,  # False: the ratio is frozen between refits
+        best_of=1,  # entries whose average the regret of a pick is measured from
         bins=32,
         chunk=1024,
     )

@@ -16,7 +16,7 @@ from configs import base
 def get_config() -> config_dict.ConfigDict:
     """The paper's experiment on jokes."""
     config = base.get_config()
-    config.policies = "ids,thompson,oracle,empirical,icf,greedy,random"
+    config.policies = "ids,thompson,oracle,mean_oracle,greedy,random"
     config.seeds = 5
     config.data = "jester"
     config.rows = 100
@@ -24,8 +24,12 @@ def get_config() -> config_dict.ConfigDict:
     config.standardise = True
     config.model.loadings = "signed"
     config.model.intercepts = True
-    config.model.noise_spread = 0.35
+    config.model.noise_spread = 0.25
     config.model.common = 10.0
-    config.oracle.covariance = "population"
+    config.inference.learning_rate = 0.01
+    config.ids.best_of = (
+        10_800  # half of the horizon: as many picks as are still to come on average
+    )
+    config.oracle.covariance = "second_moment"  # the paper's near-oracle
     config.empirical.centred = True
     return config

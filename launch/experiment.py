@@ -129,7 +129,7 @@ def validate(config: ConfigDict) -> None:
         require(inference[field] >= 1, f"inference.{field}", "must be at least 1")
     require(inference.tolerance >= 0.0, "inference.tolerance", "must not be negative")
     require(inference.start_scale > 0.0, "inference.start_scale", "must be positive")
-    for field in ("draws", "bins", "chunk"):
+    for field in ("draws", "best_of", "bins", "chunk"):
         require(config.ids[field] >= (2 if field == "bins" else 1), f"ids.{field}", "is too small")
     for field in AT_LEAST_ONE:
         group, name = field.split(".")

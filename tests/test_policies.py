@@ -277,6 +277,30 @@ def test_scores_after_several_looks_are_those_from_scratch(scope, scale):
     assert choice == np.where(np.asarray(view.available), target, np.inf).argmin()
 
 
+def test_regret_can_be_measured_from_the_average_of_the_best():
+    """R* is found at the refit, over what is available, and the choice follows from it."""
+    problem, view = seen_problem(rows=6, columns=5)
+    policy = information_directed(jittered(0.3), draws=8, best_of=7)
+    state = policy.init(jax.random.key(0), view, told(problem))
+    state = policy.refit(jax.random.key(1), state, view)
+    members = state.ensemble
+    samples = np.einsum("sdk,snk->sdn", members.parameters.loadings, members.column.sample)
+    samples += np.asarray(members.parameters.intercepts)[:, :, None]
+    available = np.asarray(view.available)
+    assert available.sum() > 7
+    reward = np.where(available, np.asarray(view.discount) * samples, -np.inf).reshape(8, -1)
+    optimum = np.sort(reward, axis=1)[:, -7:].mean()
+    np.testing.assert_allclose(state.frozen.optimum, optimum, rtol=1e-4)
+    expected = np.where(available, np.asarray(view.discount) * state.summary.mean, -np.inf)
+    regret = max(optimum, expected.max()) - expected
+    ratio = np.where(available, regret**2 / np.asarray(state.summary.gain), np.inf)
+    assert policy.choose(jax.random.key(3), state, view) == ratio.argmin()
+    few = information_directed(jittered(0.3), draws=8, best_of=10_000)
+    few = few.refit(jax.random.key(1), few.init(jax.random.key(0), view, told(problem)), view)
+    every = reward[np.isfinite(reward)].mean()
+    np.testing.assert_allclose(few.frozen.optimum, every, rtol=1e-4)
+
+
 def test_optspace_chooses_the_best_entry_of_the_completion_until_the_refit():
     rng = np.random.default_rng(0)
     matrix = np.outer(rng.uniform(1, 2, 12), rng.normal(size=15))
@@ -303,10 +327,10 @@ def test_frozen_ratios_stay_until_the_refit():
     state = policy.init(jax.random.key(0), view, told(problem))
     before = policy.refit(jax.random.key(1), state, view)
     scores = before.summary
-    np.testing.assert_array_equal(before.frozen, scores.gain)
+    np.testing.assert_array_equal(before.frozen.gain, scores.gain)
     optimum = scores.best.max(1).mean()
     assert optimum > scores.mean.max()
-    order = np.argsort(((optimum - scores.mean) ** 2 / before.frozen).ravel())
+    order = np.argsort(((optimum - scores.mean) ** 2 / before.frozen.gain).ravel())
     choose = jax.jit(policy.choose)
     after = before
     for expected in order[:6]:

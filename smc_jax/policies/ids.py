@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
 from smc_jax import ensemble, information
 from smc_jax.beliefs import Belief
@@ -14,6 +14,13 @@ from smc_jax.types import View
 SCOPES = ("matrix", "covariance")
 GAINS = ("gaussian", "histogram", "variance")
 SELECTIONS = ("deterministic", "two_action")
+
+
+class Frozen(NamedTuple):
+    """What stays as it was at the refit; nothing where it is made anew for every pick."""
+
+    gain: Array | tuple  # [D, N]
+    optimum: Array | tuple  # []  R*
 
 
 class Scores(NamedTuple):
@@ -42,6 +49,7 @@ def information_directed(
     gain: str = "gaussian",
     selection: str = "deterministic",
     conditioned: bool = True,
+    best_of: int = 1,
     bins: int = 32,
     chunk: int = 1024,
 ) -> Policy:
@@ -54,6 +62,11 @@ def information_directed(
       gain: `gaussian`, `histogram` (Alg. 3) or `variance`.
       selection: `deterministic` (the paper) or `two_action` (Russo & Van Roy).
       conditioned: condition on every pick; if not, the ratio is frozen for the batch (the paper).
+      best_of: R*, which the regret of an entry is measured from, is the mean over draws of the
+        average of each draw's so many best available entries. One is for a best action that can be
+        taken again and again, conditioned on every pick; where each entry is taken once, the picks
+        to come share out the best ones, and what cannot be had is no reason to explore. With more
+        than one, R* is found at the refit.
       bins: of the histogram gain.
       chunk: entries whose histograms are held at once.
     """
@@ -64,6 +77,15 @@ def information_directed(
     ):
         if value not in choices:
             raise ValueError(f"ids.{name}: unknown {value!r}; choose from {', '.join(choices)}")
+
+    def rewards(view: View, mean: Array) -> Array:
+        """Rewards [S, D N] of the entries under each draw, -inf where not available."""
+        return jnp.where(view.available, view.discount * mean, -jnp.inf).reshape(draws, -1)
+
+    def given_theta(state: LiveState) -> tuple[Array, Array]:
+        """Mean and variance [S, D, N] of every entry once theta is known."""
+        noise = ensemble.noise(state.ensemble)[:, None, :]
+        return _given_theta(scope, noise, ensemble.predict(state.ensemble))
 
     def summarise(column: ColumnView) -> Scores:
         prediction, noise = column.prediction, column.noise[:, None]
@@ -78,11 +100,9 @@ def information_directed(
         """Information gain [D, N] of every entry."""
         if gain == "gaussian":
             return state.summary.gain
-        noise = ensemble.noise(state.ensemble)[:, None, :]
-        moments = _given_theta(scope, noise, ensemble.predict(state.ensemble))
+        moments = given_theta(state)
+        best = jnp.argmax(rewards(view, moments[0]), axis=1)
         mean, variance = (moment.reshape(draws, -1) for moment in moments)
-        reward = jnp.where(view.available.ravel(), view.discount.ravel() * mean, -jnp.inf)
-        best = jnp.argmax(reward, axis=1)
         if gain == "variance":
             value = information.variance_gain(mean, best)
         else:
@@ -93,10 +113,11 @@ def information_directed(
     def choose(key: Array, state: LiveState, view: View) -> Array:
         reward = view.discount * state.summary.mean
         attainable = jnp.where(view.available, reward, -jnp.inf).max()
+        optimum = state.summary.best.max(1).mean() if best_of == 1 else state.frozen.optimum
         # In expectation no entry beats the best one of each draw; with S draws, one may.
-        optimum = jnp.maximum(state.summary.best.max(1).mean(), attainable)
+        optimum = jnp.maximum(optimum, attainable)
         regret = (optimum - reward).ravel()
-        gained = gains(state, view) if conditioned else state.frozen
+        gained = gains(state, view) if conditioned else state.frozen.gain
         gained = jnp.where(view.discount > 0, gained, 0.0).ravel()  # a hidden value says nothing
         available = view.available.ravel()
         if selection == "two_action":
@@ -105,8 +126,17 @@ def information_directed(
             choice = information.deterministic_choice(regret, gained, available)
         return unless_broken(choice, regret + gained)
 
-    def freeze(state: LiveState, view: View) -> Any:
-        return () if conditioned else gains(state, view)
+    def best_rewards(state: LiveState, view: View) -> Array:
+        """The mean over draws of the average of the `best_of` best entries."""
+        reward = rewards(view, given_theta(state)[0])
+        best = lax.top_k(reward, min(best_of, reward.shape[1]))[0]
+        return best.mean(where=jnp.isfinite(best))
+
+    def freeze(state: LiveState, view: View) -> Frozen:
+        return Frozen(
+            () if conditioned else gains(state, view),
+            () if best_of == 1 else best_rewards(state, view),
+        )
 
     return live(
         belief,
