@@ -60,7 +60,9 @@ def get_config() -> config_dict.ConfigDict:
         gain="gaussian",  # gaussian, histogram, variance
         selection="deterministic",  # deterministic, two_action
         conditioned=True,  # False: the ratio is frozen between refits
-        best_of=1,  # entries whose average the regret of a pick is measured from
+        # Entries whose average the regret of a pick is measured from; none, as for Jester:
+        # half of the horizon, as many as picks are to come on average.
+        best_of=config_dict.FieldReference(1, field_type=int),
         bins=32,
         chunk=1024,
     )

@@ -15,8 +15,8 @@ from ml_collections import config_dict
 from configs import jester
 
 
-def get_config() -> config_dict.ConfigDict:
+def get_config(model: str = "ratings") -> config_dict.ConfigDict:
     """The paper's experiment on films; the settings are those for jokes."""
-    config = jester.get_config()
+    config = jester.get_config(model)
     config.data = "movielens"  # movielens, replay
     return config

@@ -13,7 +13,7 @@ from configs import movielens as movielens_config
 from configs import synthetic as synthetic_config
 from configs import table as table_config
 from launch.data import fill_in_table, make_data
-from launch.settings import ConfigError, batch, entry_noise, horizon, initial_size, policy_names
+from launch.settings import ConfigError, entry_noise, horizon, initial_size, policy_names
 from smc_jax import beliefs
 from smc_jax.completable import HeldOut, completable_at, held_out_errors
 from smc_jax.data.jester import JOKES
@@ -129,7 +129,10 @@ def validate(config: ConfigDict) -> None:
         require(inference[field] >= 1, f"inference.{field}", "must be at least 1")
     require(inference.tolerance >= 0.0, "inference.tolerance", "must not be negative")
     require(inference.start_scale > 0.0, "inference.start_scale", "must be positive")
-    for field in ("draws", "best_of", "bins", "chunk"):
+    require(config.ids.best_of is None or config.ids.best_of >= 1, "ids.best_of", "is too small")
+    one = config.once or config.beta == 0.0 or config.ids.best_of == 1
+    require(one, "ids.best_of", "must be 1 where entries are chosen again and again")
+    for field in ("draws", "bins", "chunk"):
         require(config.ids[field] >= (2 if field == "bins" else 1), f"ids.{field}", "is too small")
     for field in AT_LEAST_ONE:
         group, name = field.split(".")
@@ -250,8 +253,11 @@ def make_belief(config: ConfigDict) -> beliefs.Belief:
 
 def make_policy(config: ConfigDict, name: str) -> Policy:
     """A policy by its name, with its own settings."""
-    setting = Setting(make_belief(config), entry_noise(config), config.standardise, batch(config))
-    policy = POLICIES[name](setting, **config.get(name, {}))
+    setting = Setting(make_belief(config), entry_noise(config), config.standardise)
+    own = dict(config.get(name, {}))
+    if name == "ids" and own["best_of"] is None:
+        own["best_of"] = max(horizon(config) // 2, 1)
+    policy = POLICIES[name](setting, **own)
     return equalised(policy) if config.equalise else policy
 
 

@@ -25,14 +25,9 @@ def horizon(config: ConfigDict) -> int:
     return rank * (config.columns + config.rows - rank)
 
 
-def batch(config: ConfigDict) -> int:
-    """Picks between two refits."""
-    return -(-horizon(config) // config.refits)
-
-
 def refits(config: ConfigDict) -> int:
     """Refits that the run makes: at most as many as asked, of batches that are equally large."""
-    return -(-horizon(config) // batch(config))
+    return -(-horizon(config) // -(-horizon(config) // config.refits))
 
 
 def initial_size(config: ConfigDict) -> int:

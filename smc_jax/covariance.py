@@ -23,8 +23,10 @@ def pairs(observations: Observations, centre: Array) -> Pairs:
 
 
 def row_means(observations: Observations, *, strength: float = 1.0) -> Array:
-    """Row means [D], shrunk towards zero as `strength` more looks at 0 would."""
-    return observations.total.sum(1) / jnp.maximum(observations.count.sum(1) + strength, 1e-6)
+    """Row means [D], shrunk towards that of all looks as `strength` more looks at it would."""
+    count, total = observations.count.sum(1), observations.total.sum(1)
+    all_looks = total.sum() / jnp.maximum(count.sum(), 1.0)
+    return all_looks + (total - count * all_looks) / jnp.maximum(count + strength, 1e-6)
 
 
 def shrunk(pairs: Pairs, *, strength: float) -> Array:

@@ -50,7 +50,8 @@ def sigma_prior(shape: float, rate: float) -> dist.Distribution:
 def signed_log_density(loadings: Array, strengths: Array, common: float) -> Array:
     """log p(W) with W_k ~ N(0, r_k^2 (I + common 1 1')), the column's mean v_k integrated out."""
     rows, rank = loadings.shape
-    squares = (loadings**2).sum(0) - common / (1 + common * rows) * loadings.sum(0) ** 2
+    mean = loadings.mean(0)
+    squares = ((loadings - mean) ** 2).sum(0) + rows * mean**2 / (1 + common * rows)
     constant = rank * (rows * jnp.log(2 * jnp.pi) + jnp.log1p(common * rows))
     return -(0.5 * squares / strengths**2 + rows * jnp.log(strengths)).sum() - 0.5 * constant
 

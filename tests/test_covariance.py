@@ -9,6 +9,8 @@ from problems import assert_gaussian, make_problem
 from smc_jax import covariance, gaussian
 from smc_jax.environment import Problem
 from smc_jax.policies import POLICIES, Setting
+from smc_jax.policies.empirical import pairwise
+from smc_jax.policies.thompson import point_sampling
 from smc_jax.types import Observations, Outcome, View
 
 
@@ -83,8 +85,8 @@ def test_empirical_starts_from_almost_nothing(seen):
 def test_conditioning_on_each_pick_equals_solving_anew():
     problem = make_problem(2, rows=6, columns=4, repeats=False)
     view = View(problem.observations, jnp.ones((6, 4), bool), jnp.ones((6, 4)))
-    setting = Setting(None, entry_noise=True, batch=20_000)
-    policy = POLICIES["empirical"](setting, centred=True)
+    belief = pairwise(strength=2.0, floor=0.5, centred=True)
+    policy = point_sampling(belief, entry_noise=True, samples=20_000)
     state = policy.refit(jax.random.key(1), policy.init(jax.random.key(0), view, None), view)
     for row, column, value, weight in [(1, 0, 1.5, 1), (4, 0, -0.5, 1), (2, 3, 9.0, 0)]:
         view = view._replace(observations=view.observations.add(row, column, value, weight))

@@ -157,7 +157,7 @@ def sampling_oracle(setting):
 def test_thompson_chooses_an_entry_as_often_as_it_is_best(kind, entry_noise):
     problem, view = seen_problem(intercepts=False)
     kind = {"oracle": POLICIES["oracle"], "sampling": sampling_oracle}[kind]
-    policy = kind(Setting(KNOWN, entry_noise, batch=2))
+    policy = kind(Setting(KNOWN, entry_noise))
     last = Outcome(*map(jnp.asarray, (2, 1)), problem.observations.total[2, 1], jnp.ones(()))
     before = view._replace(observations=view.observations.add(*last._replace(weight=-last.weight)))
     state = policy.init(jax.random.key(0), before, told(problem))

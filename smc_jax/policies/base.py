@@ -32,7 +32,6 @@ class Setting(NamedTuple):
     belief: Belief  # the model fitted to what has been seen
     entry_noise: bool  # the noise is part of the entry (each is seen once), not of the look
     standardise: bool = False  # other models than the belief are fitted to standardised values
-    batch: int = 64  # picks between two refits
 
 
 def best_available(reward: Array, available: Array) -> Array:

@@ -48,4 +48,4 @@ def empirical(
       centred: whether rows have means, or the second moment about zero is taken.
     """
     belief = pairwise(strength=strength, floor=floor, centred=centred)
-    return point_sampling(belief, entry_noise=setting.entry_noise, samples=setting.batch)
+    return point_sampling(belief, entry_noise=setting.entry_noise)

@@ -64,9 +64,9 @@ def information_directed(
       conditioned: condition on every pick; if not, the ratio is frozen for the batch (the paper).
       best_of: R*, which the regret of an entry is measured from, is the mean over draws of the
         average of each draw's so many best available entries. One is for a best action that can be
-        taken again and again, conditioned on every pick; where each entry is taken once, the picks
-        to come share out the best ones, and what cannot be had is no reason to explore. With more
-        than one, R* is found at the refit.
+        taken again and again; where each entry is taken once, the picks to come share out the best
+        ones, and the more of these are averaged, the less is explored. With more than one, R* is
+        found at the refit, and a pick whose mean is above it is greedy.
       bins: of the histogram gain.
       chunk: entries whose histograms are held at once.
     """
@@ -114,7 +114,8 @@ def information_directed(
         reward = view.discount * state.summary.mean
         attainable = jnp.where(view.available, reward, -jnp.inf).max()
         optimum = state.summary.best.max(1).mean() if best_of == 1 else state.frozen.optimum
-        # In expectation no entry beats the best one of each draw; with S draws, one may.
+        # An entry may beat the best one of S draws on average, or the average of the best ones: it
+        # is then without regret, and picked.
         optimum = jnp.maximum(optimum, attainable)
         regret = (optimum - reward).ravel()
         gained = gains(state, view) if conditioned else state.frozen.gain
@@ -130,7 +131,7 @@ def information_directed(
         """The mean over draws of the average of the `best_of` best entries."""
         reward = rewards(view, given_theta(state)[0])
         best = lax.top_k(reward, min(best_of, reward.shape[1]))[0]
-        return best.mean(where=jnp.isfinite(best))
+        return best.mean(where=best > -jnp.inf)
 
     def freeze(state: LiveState, view: View) -> Frozen:
         return Frozen(

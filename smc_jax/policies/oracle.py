@@ -61,7 +61,7 @@ def oracle(
         raise ValueError(f"oracle.covariance: unknown {covariance!r}; choose from {known}")
     belief = beliefs.known(COVARIANCES[covariance])
     if picks == "thompson":
-        return point_sampling(belief, entry_noise=setting.entry_noise, samples=setting.batch)
+        return point_sampling(belief, entry_noise=setting.entry_noise)
     if picks == "ids":
         return information_directed(belief, draws=draws)
     raise ValueError(f"oracle.picks: unknown {picks!r}; choose from thompson, ids")

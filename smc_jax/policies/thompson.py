@@ -39,16 +39,16 @@ class PointState(NamedTuple):
     belief: Any
     parameters: Parameters
     covariance: Array  # [N, K, K]  C_n
-    samples: Array  # [S, N, K]  draws of x_n, one for each pick until the refit
-    used: Array  # [] int: how many picks there were
+    samples: Array  # [S, N, K]  draws of x_n, of which each pick takes the next
+    used: Array  # [] int: picks since the refit
 
 
-def point_sampling(belief: Belief, *, entry_noise: bool, samples: int) -> Policy:
-    """The same for a belief that is one point: a matrix of its own for each pick.
+def point_sampling(belief: Belief, *, entry_noise: bool, samples: int = 128) -> Policy:
+    """The same for a belief that is one point.
 
-    S draws of the columns are made at once at the refit, and all are conditioned on each pick: a
-    pick costs O(K (D N + S)), which allows K = D. After S picks without a refit they are used
-    again.
+    S draws of the columns are made at once at the refit. All of them are conditioned on each pick,
+    so that each stays a draw given all that was seen; picks take them in turn, with fresh noise:
+    a pick costs O(K (D N + S)), which allows K = D.
     """
 
     def gather(key: Array, belief_state: Any, view: View) -> PointState:
