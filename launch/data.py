@@ -13,8 +13,8 @@ from launch.settings import ConfigError, entry_noise, horizon, initial_size
 from smc_jax.data.completed import Completed, cached_completion
 from smc_jax.data.download import fetch
 from smc_jax.data.jester import read_jester
-from smc_jax.data.movielens import movielens_block, read_movielens
-from smc_jax.data.ratings import DUPLICATES, DataError, Ratings
+from smc_jax.data.movielens import read_movielens
+from smc_jax.data.ratings import DUPLICATES, DataError, Ratings, densest_block
 from smc_jax.data.recorded import recorded
 from smc_jax.data.synthetic import synthetic
 from smc_jax.data.table import Columns, read_table
@@ -34,7 +34,7 @@ def _jester() -> tuple[np.ndarray, np.ndarray]:
 @functools.cache
 def _movielens(rows: int, columns: int) -> Ratings:
     """The films rated most, and the users who rated most of these."""
-    return movielens_block(read_movielens(fetch("ml-1m"), "ml-1m"), rows, columns)
+    return densest_block(read_movielens(fetch("ml-1m"), "ml-1m"), rows, columns)
 
 
 @functools.cache
@@ -109,7 +109,7 @@ def table_block(config: ConfigDict) -> Ratings:
     """
     columns = _read_columns(config)
     ratings = _table(config.path, columns, config.duplicates, config.checksum)
-    return movielens_block(ratings, config.rows, config.columns)
+    return densest_block(ratings, config.rows, config.columns)
 
 
 def describe_data(config: ConfigDict) -> dict[str, Any]:

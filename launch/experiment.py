@@ -130,7 +130,9 @@ def validate(config: ConfigDict) -> None:
     require(inference.tolerance >= 0.0, "inference.tolerance", "must not be negative")
     require(inference.start_scale > 0.0, "inference.start_scale", "must be positive")
     require(config.ids.best_of is None or config.ids.best_of >= 1, "ids.best_of", "is too small")
-    one = config.once or config.beta == 0.0 or config.ids.best_of == 1
+    once = config.once or config.beta == 0.0
+    require(once or not config.equalise, "equalise", "is for entries that are chosen once")
+    one = once or config.ids.best_of == 1
     require(one, "ids.best_of", "must be 1 where entries are chosen again and again")
     for field in ("draws", "bins", "chunk"):
         require(config.ids[field] >= (2 if field == "bins" else 1), f"ids.{field}", "is too small")

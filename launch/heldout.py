@@ -11,13 +11,12 @@ rank: mean and standard error over the seeds.
 from collections.abc import Sequence
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from absl import app, flags
 from ml_collections import config_flags
 from tqdm import tqdm
 
-from launch import results, settings
+from launch import experiment, results, settings
 from launch.command import fail, parse
 from launch.grid import trials
 from launch.predictions import single_fit
@@ -31,6 +30,7 @@ def main(arguments: Sequence[str]) -> None:
     """Prints one line a combination as soon as it is known."""
     del arguments
     try:
+        experiment.validate(CONFIG.value)  # which refuses a figure of several data
         made = trials(CONFIG.value, "model", GRID.value)
         fractions = [float(text) for text in SEEN.value]
         if not all(0.0 < fraction < 1.0 for fraction in fractions):
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> None:
     print(f"{'model':<{width}}{head}")
     with tqdm(total=len(made) * len(fractions), unit="cell", smoothing=0.0) as bar:
         for text, config in made.items():
-            seeds = jnp.arange(config.first_seed, config.first_seed + config.seeds)
+            seeds = np.arange(config.first_seed, config.first_seed + config.seeds, dtype=np.uint32)
             for fraction in fractions:
                 fit = jax.jit(single_fit(config, fraction))
                 figures = np.stack([fit(seed) for seed in seeds])

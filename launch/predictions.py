@@ -8,9 +8,29 @@ from ml_collections import ConfigDict
 
 from launch import data, experiment
 from smc_jax import beliefs, gaussian
+from smc_jax.loop import seed_keys
 from smc_jax.types import Observations, Parameters
 
 DRAWS = 64  # of the parameters
+
+
+def score(
+    entries: jax.Array,
+    exists: jax.Array,
+    hidden: jax.Array,
+    means: jax.Array,
+    deviations: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    """Error of the mean prediction of hidden entries, and their mean log density.
+
+    Both in units of the standard deviation of all entries [D, N] that exist. Each of S draws
+    predicts normals with means and deviations [S, D, N]; the density is that of their mixture.
+    """
+    unit = jnp.std(entries, where=exists)
+    error = jnp.sqrt(jnp.mean((means.mean(0) - entries) ** 2, where=hidden)) / unit
+    each = jax.scipy.stats.norm.logpdf(entries, means, deviations)
+    density = jax.nn.logsumexp(each, axis=0) - jnp.log(len(means)) + jnp.log(unit)
+    return error, jnp.mean(density, where=hidden)
 
 
 def single_fit(config: ConfigDict, seen: float) -> Callable[[jax.Array], jax.Array]:
@@ -19,11 +39,10 @@ def single_fit(config: ConfigDict, seen: float) -> Callable[[jax.Array], jax.Arr
     make_problem = data.make_data(config)
 
     def fit(seed: jax.Array) -> jax.Array:
-        keys = jax.random.split(jax.random.key(seed), 5)
-        data_key, mask_key, start_key, fit_key, draw_key = keys
+        data_key, *rest = seed_keys(seed)
+        mask_key, start_key, fit_key, draw_key = rest
         problem = make_problem(data_key, seed)
         mask = problem.available & jax.random.bernoulli(mask_key, seen, problem.entries.shape)
-        hidden = problem.available & ~mask
         observations = Observations.from_matrix(problem.entries, mask)
         state = belief.init(start_key, observations, problem)
         state = belief.refit(fit_key, state, observations)
@@ -31,15 +50,11 @@ def single_fit(config: ConfigDict, seen: float) -> Callable[[jax.Array], jax.Arr
         def predict(parameters: Parameters) -> tuple[jax.Array, jax.Array]:
             columns = gaussian.latent_posterior(parameters, observations)
             mean, variance = gaussian.entry_moments(parameters, columns)
-            deviation = jnp.sqrt(variance + parameters.noise() ** 2)
-            return mean, jax.scipy.stats.norm.logpdf(problem.entries, mean, deviation)
+            return mean, jnp.sqrt(variance + parameters.noise() ** 2)
 
-        draws = beliefs.draws(draw_key, belief, state, DRAWS)
-        mean, log_density = jax.lax.map(predict, draws)
-        log_density = jax.nn.logsumexp(log_density, axis=0) - jnp.log(DRAWS)
-        unit = jnp.std(problem.entries, where=problem.available)
-        error = jnp.sqrt(jnp.mean((mean.mean(0) - problem.entries) ** 2, where=hidden)) / unit
-        density = jnp.mean(log_density, where=hidden) + jnp.log(unit)
-        return jnp.stack([error, density, belief.diagnose(state).effective_rank])
+        predicted = jax.lax.map(predict, beliefs.draws(draw_key, belief, state, DRAWS))
+        hidden = problem.available & ~mask
+        figures = score(problem.entries, problem.available, hidden, *predicted)
+        return jnp.stack([*figures, belief.diagnose(state).effective_rank])
 
     return fit

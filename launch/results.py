@@ -25,6 +25,7 @@ REFERENCES = (
     "ids",
     "thompson",
 )  # whom the others are compared with, pair by pair
+BASES = ("oracle", "mean_oracle", "ids")  # whose final regret the others' is divided by
 PACKAGES = ("jax", "jaxlib", "numpyro", "optax", "numpy")
 
 
@@ -166,7 +167,7 @@ def table(summary: dict[str, Any]) -> str:
     """The summary for the terminal."""
     policies = summary["policies"]
     head = f"{'policy':<12}" + "".join(f"{f'{p} %':>14}" for p in FRACTIONS)
-    references = [name for name in REFERENCES[:3] if name in policies]
+    references = [name for name in BASES if name in policies]
     head += "".join(f"{'/ ' + name:>14}" for name in references)
     about = "cumulative regret at fractions of the horizon, mean ± standard error over the seeds"
     lines = [about, head + f"{'rank':>7}{'seconds':>9}{'compile':>9}"]

@@ -9,7 +9,7 @@ import jax
 from ml_collections import ConfigDict
 from tqdm import tqdm
 
-from launch import experiment, plot, results, settings
+from launch import data, experiment, plot, results, settings
 from launch.command import CompileClock
 from smc_jax.completable import HeldOut
 from smc_jax.sweep import Curves, Progress, curves, make_sweep
@@ -77,6 +77,7 @@ def run(config: ConfigDict, workdir: Path, overall: tqdm | None = None) -> dict[
         "rank": config.rank,
         "beta": config.beta,
         "once": config.once,
+        **data.describe_data(config),
     }
     summary: dict[str, Any] = {}
     asked = settings.policy_names(config)

@@ -28,7 +28,7 @@ def main(arguments: Sequence[str]) -> None:
     if not WORKDIRS.value:
         fail("give --workdirs=DIR,DIR of finished runs")
     try:
-        runs = {Path(name).name: load(Path(name)) for name in WORKDIRS.value}
+        runs = {name: load(Path(name)) for name in WORKDIRS.value}
     except ConfigError as error:
         fail(str(error))
     width = max(map(len, runs)) + 2
@@ -45,6 +45,8 @@ def main(arguments: Sequence[str]) -> None:
             for run, policies in runs.items()
             for policy, served in policies.items()
         }
+        if not panels:
+            fail("picture: no policy has finished in these runs")
         plot.served_plot(Path(PICTURE.value), panels)
         print(f"picks against averages are in {PICTURE.value}")
 

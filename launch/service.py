@@ -8,8 +8,9 @@ import jax
 import numpy as np
 from ml_collections import ConfigDict
 
-from launch import data, results
+from launch import data, experiment, results
 from launch.settings import ConfigError
+from smc_jax.loop import seed_keys
 from smc_jax.sweep import Curves
 
 
@@ -33,11 +34,10 @@ def averages(config: ConfigDict) -> np.ndarray:
     make_problem = data.make_data(config)
 
     def average(seed: jax.Array) -> jax.Array:
-        # The key that `loop.make_loop` gives to the data.
-        problem = make_problem(jax.random.split(jax.random.key(seed), 5)[0], seed)
+        problem = make_problem(seed_keys(seed).problem, seed)
         return problem.entries.mean(0, where=problem.available)
 
-    seeds = range(config.first_seed, config.first_seed + config.seeds)
+    seeds = np.arange(config.first_seed, config.first_seed + config.seeds, dtype=np.uint32)
     return np.stack([jax.jit(average)(seed) for seed in seeds])
 
 
@@ -52,12 +52,18 @@ def describe(served: Service) -> dict[str, float]:
     """The figures of the table."""
     each = []
     for picks, average in zip(served.picks, served.average, strict=True):
+        if not picks.any():
+            raise ConfigError("workdirs: a seed of a run made no picks")
+        rated = np.isfinite(average)  # a column without ratings cannot be served
+        picks, average = picks[rated], average[rated]
         highest = np.argsort(-average)[: max(average.size // 10, 1)]
+        together = (picks - picks.mean()) @ (average - average.mean())
+        apart = picks.size * picks.std() * average.std()
         each.append(
             (
                 gini(picks),
                 picks[highest].sum() / picks.sum(),
-                np.corrcoef(picks, average)[0, 1],
+                together / apart if apart > 0 else 0.0,
                 (picks == 0).mean(),
             )
         )
@@ -70,7 +76,10 @@ def load(workdir: Path) -> dict[str, Service]:
     """What each policy of a finished run did."""
     try:
         config = ConfigDict(json.loads((workdir / "config.json").read_text())["config"])
+        experiment.validate(config)  # and that its data are still the same
         curves = results.load_curves(workdir)
+    except ConfigError:
+        raise
     except (OSError, KeyError, ValueError) as error:
         raise ConfigError(f"workdirs: cannot read {workdir}: {error}") from error
     average = averages(config)

@@ -130,6 +130,13 @@ def latent_posterior(parameters: Parameters, observations: Observations) -> Colu
     return Columns(mean.T, jnp.moveaxis(covariance, -1, 0))
 
 
+def latent_mean(parameters: Parameters, covariance: Array, observations: Observations) -> Array:
+    """m_n = C_n W'(total_n - count_n b) / s2 [N, K] from the posterior covariances [N, K, K]."""
+    centred = observations.total - observations.count * parameters.intercepts[:, None]
+    field = parameters.loadings.T @ centred / parameters.noise() ** 2
+    return jnp.einsum("nkl,ln->nk", covariance, field)
+
+
 def sample_latents(
     key: Array, parameters: Parameters, observations: Observations, columns: Columns
 ) -> Array:
@@ -146,23 +153,25 @@ def sample_latents(
     return columns.mean + jnp.einsum("nkl,nl->nk", columns.covariance, a)
 
 
-def matrix_of(
+def sample_given_columns(
     key: Array,
     parameters: Parameters,
     observations: Observations,
-    latents: Array,
+    columns: Columns,
     *,
     entry_noise: bool,
 ) -> Array:
-    """A draw of the matrix [D, N] given the latent columns [N, K].
+    """An exact draw of the matrix [D, N] given the data, from the latent posteriors.
 
-    With `entry_noise` the noise is part of the entry, as where each is seen once: seen entries
-    keep their value, the others get a fresh noise draw. Without, the entries are b + W x_n.
+    With `entry_noise` the noise is part of the entry, as where each is seen once: seen entries keep
+    their value, the others have a fresh noise draw. Without, the entries are b + W x_n.
     """
+    latent_key, noise_key = jax.random.split(key)
+    latents = sample_latents(latent_key, parameters, observations, columns)
     matrix = parameters.intercepts[:, None] + parameters.loadings @ latents.T
     if not entry_noise:
         return matrix
-    noise = parameters.noise() * jax.random.normal(key, matrix.shape)
+    noise = parameters.noise() * jax.random.normal(noise_key, matrix.shape)
     return jnp.where(observations.count > 0, observations.average(), matrix + noise)
 
 
@@ -170,10 +179,8 @@ def sample_matrix(
     key: Array, parameters: Parameters, observations: Observations, *, entry_noise: bool
 ) -> Array:
     """An exact draw of the matrix [D, N] given the data and one draw of the parameters."""
-    latent_key, noise_key = jax.random.split(key)
     columns = latent_posterior(parameters, observations)
-    latents = sample_latents(latent_key, parameters, observations, columns)
-    return matrix_of(noise_key, parameters, observations, latents, entry_noise=entry_noise)
+    return sample_given_columns(key, parameters, observations, columns, entry_noise=entry_noise)
 
 
 def entry_moments(parameters: Parameters, columns: Columns) -> tuple[Array, Array]:

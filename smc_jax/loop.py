@@ -32,6 +32,21 @@ class Refit(NamedTuple):
     held_out: HeldOut  # errors of a completion of what was seen, NaN where not asked for
 
 
+class SeedKeys(NamedTuple):
+    """All randomness of one seed."""
+
+    problem: Array
+    design: Array
+    noise: Array
+    policy: Array
+    init: Array
+
+
+def seed_keys(seed: Array) -> SeedKeys:
+    """The keys that a seed stands for."""
+    return SeedKeys(*jax.random.split(jax.random.key(seed), 5))
+
+
 class Loop(NamedTuple):
     """An experiment as pure functions, so that it can be run in segments."""
 
@@ -73,8 +88,7 @@ def make_loop(
         return environment.view(carry.problem, carry.world, beta=beta, once=once)
 
     def start(seed: Array) -> tuple[Carry, Array]:
-        keys = jax.random.split(jax.random.key(seed), 5)
-        problem_key, design_key, noise_key, policy_key, init_key = keys
+        problem_key, design_key, noise_key, policy_key, init_key = seed_keys(seed)
         problem = make_problem(problem_key, seed)
         world = environment.initial_design(design_key, noise_key, problem, size=initial, beta=beta)
         best = environment.best_rewards(problem, world, horizon=horizon, beta=beta, once=once)

@@ -106,3 +106,7 @@ class Outcome(NamedTuple):
     column: Array  # [] int
     value: Array  # []  the entry, with noise, before the discount
     weight: Array  # []  1 if the look showed something new, 0 if not (a repeat at beta = 0)
+
+    def relative_to(self, centre: ArrayLike, scale: ArrayLike = 1.0) -> "Outcome":
+        """The same look at a value (y - centre) / scale."""
+        return self._replace(value=(self.value - centre) / scale)

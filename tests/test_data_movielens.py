@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from smc_jax.data.download import ARCHIVES, fetch
-from smc_jax.data.movielens import RELEASES, movielens_block, read_movielens, read_titles
-from smc_jax.data.ratings import DataError, from_triplets
+from smc_jax.data.movielens import RELEASES, read_movielens, read_titles
+from smc_jax.data.ratings import DataError, densest_block, from_triplets
 
 # User, film, stars: gaps in both ids.
 WHOLE = [(1, 1193, 5.0), (1, 7, 3.0), (40, 1193, 1.0), (6040, 7, 4.0)]
@@ -155,21 +155,21 @@ def test_block_takes_the_most_rated_and_breaks_ties_by_id():
     )
     row, column = np.nonzero(mask)
     ratings = from_triplets(row, column, np.arange(row.size))
-    block = movielens_block(ratings, rows=2, columns=3)
+    block = densest_block(ratings, rows=2, columns=3)
     assert block.row_ids.tolist() == [1, 0]
     assert block.column_ids.tolist() == [0, 2, 3]  # who rated both; users 1 and 4 rated one
     values, seen = block.dense()
     np.testing.assert_array_equal(values, ratings.dense()[0][[1, 0]][:, [0, 2, 3]])
     assert seen.all()
     with pytest.raises(DataError, match=r"rows, columns: \(4, 5\) is less than \(100, 1000\)"):
-        movielens_block(ratings)
+        densest_block(ratings, 100, 1000)
 
 
 def test_block_has_the_same_order_on_every_machine():
     counts = np.random.default_rng(0).integers(1, 4, 300)  # many ties
     row = np.repeat(np.arange(300), counts)
     column = np.concatenate([np.arange(n) for n in counts])
-    block = movielens_block(from_triplets(row, column, row), rows=200, columns=3)
+    block = densest_block(from_triplets(row, column, row), rows=200, columns=3)
     assert block.row_ids.tolist() == sorted(range(300), key=lambda i: (-counts[i], i))[:200]
 
 
@@ -189,6 +189,6 @@ def test_million_ratings_as_published():
     assert len(titles) == 3883
     assert set(ratings.row_ids.tolist()) <= set(titles)
     assert "Misérables, Les (1995)" in titles.values()
-    block = movielens_block(ratings)
+    block = densest_block(ratings, 100, 1000)
     assert block.shape == (100, 1000)
     assert round(block.dense()[1].mean(), 3) == 0.710

@@ -11,9 +11,11 @@ def test_the_first_of_the_extreme_values():
         values = jnp.asarray(rng.integers(0, 20, (3, size)).astype(np.float32))
         assert argmax(values) == np.argmax(values)
         assert jax.jit(argmin)(values) == np.argmin(values)
-    infinite = jnp.full(4, -jnp.inf)
-    assert argmax(infinite) == 0
-    assert argmin(infinite.at[2].set(-jnp.inf)) == 0
+    nothing = jnp.full(4, -jnp.inf)
+    assert argmax(nothing) == 0
+    assert argmax(nothing.at[2].set(-9.0)) == 2
+    assert argmin(jnp.asarray([jnp.inf, 3.0, -jnp.inf, -jnp.inf])) == 2
+    assert argmin(jnp.full(4, jnp.inf)) == 0
 
 
 def test_nan_gives_no_index():

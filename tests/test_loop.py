@@ -58,6 +58,18 @@ def oracle_run():
     return run(experiment(make_policy("oracle")), [0, 1, 2])
 
 
+def test_seeds_in_a_vmap_make_the_same_picks():
+    """Of a policy that adds up nothing, so that there is no rounding to tip a choice."""
+    loop = experiment(make_policy("random"))
+    _, one_by_one = run(loop, [3, 4, 5])
+    _, side_by_side = run(loop, [3, 4, 5], lanes=2)
+    np.testing.assert_array_equal(side_by_side.rows, one_by_one.rows)
+    np.testing.assert_array_equal(side_by_side.cols, one_by_one.cols)
+    progress, curves = run(experiment(make_policy("oracle")), [3, 4], lanes=2)
+    assert np.isfinite(curves.regret).all()
+    replay(progress, curves, 0)
+
+
 def replay(progress, curves, seed):
     """The matrix, the times each entry was chosen before every pick, and the picks."""
     entries = np.asarray(progress.carry.problem.entries[seed], np.float64)

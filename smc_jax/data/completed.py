@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import inspect
 import os
 import tempfile
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from smc_jax import optspace as algorithm
 from smc_jax.data.ratings import Ratings
 from smc_jax.optspace import complete, optspace
 
@@ -83,6 +85,7 @@ def cached_completion(
 def _digest(ratings: Ratings, settings: tuple) -> str:
     bounds = None if ratings.bounds is None else tuple(map(float, ratings.bounds))
     digest = hashlib.sha256(repr((VERSION, ratings.shape, bounds, settings)).encode())
+    digest.update(inspect.getsource(algorithm).encode())  # another completion, another truth
     for each in (ratings.row, ratings.column, ratings.value):
         digest.update(each.tobytes())
     return digest.hexdigest()

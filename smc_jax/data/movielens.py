@@ -4,8 +4,6 @@ from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from smc_jax.data.ratings import DataError, Ratings
 from smc_jax.data.table import Columns, read_bytes, read_table, split_lines
 
@@ -98,17 +96,6 @@ def read_titles(path: str | PathLike[str], release: str) -> dict[int, str]:
             raise DataError(f"{source}, line {line}: not a film's id, title and genres")
         titles[int(fields[0])] = fields[1]
     return titles
-
-
-def movielens_block(ratings: Ratings, rows: int = 100, columns: int = 1000) -> Ratings:
-    """The `rows` most rated films, and the `columns` users who rated most of these.
-
-    Most first; of equals the smaller id first.
-    """
-    if ratings.shape[0] < rows or ratings.shape[1] < columns:
-        raise DataError(f"rows, columns: {ratings.shape} is less than {(rows, columns)}")
-    films = ratings.select(rows=np.argsort(-ratings.row_counts(), kind="stable")[:rows])
-    return films.select(columns=np.argsort(-films.column_counts(), kind="stable")[:columns])
 
 
 def _layout(release: str) -> Release:

@@ -61,6 +61,17 @@ class Ratings(NamedTuple):
         return Ratings(row[kept], column[kept], self.value[kept], row_ids, column_ids, self.bounds)
 
 
+def densest_block(ratings: Ratings, rows: int, columns: int) -> Ratings:
+    """The `rows` rows rated most, and the `columns` columns that rated most of these.
+
+    Most first; of equals the smaller id first.
+    """
+    if ratings.shape[0] < rows or ratings.shape[1] < columns:
+        raise DataError(f"rows, columns: {ratings.shape} is less than {(rows, columns)}")
+    most = ratings.select(rows=np.argsort(-ratings.row_counts(), kind="stable")[:rows])
+    return most.select(columns=np.argsort(-most.column_counts(), kind="stable")[:columns])
+
+
 def from_triplets(
     row_ids: Sequence | np.ndarray,
     column_ids: Sequence | np.ndarray,

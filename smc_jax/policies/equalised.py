@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 from jax import Array
 
 from smc_jax.covariance import row_means
@@ -25,14 +26,16 @@ def column_offsets(observations: Observations, *, strength: float) -> Array:
     """
     count, total, _ = observations
     above = total - count * row_means(observations, strength=0.0)[:, None]
-    return above.sum(0) / (count.sum(0) + strength)
+    return above.sum(0) / jnp.maximum(count.sum(0) + strength, 1e-6)
 
 
 def equalised(policy: Policy, *, strength: float = 2.0) -> Policy:
     """The policy on values from which each column's offset is taken, learned at every refit.
 
-    What it is paid, and so its regret, is as without. Meant for entries that are chosen once: a
-    discounted reward is that of the shifted value.
+    What it is paid, and so its regret, is as without. It is meant for entries that are chosen once:
+    a discounted reward would be that of the shifted value. The offsets are those of what was seen:
+    a column that was served its best entries counts as one that rates high, which spreads the picks
+    further. An oracle is told the matrix without its true offsets, and sees the estimated ones.
     """
 
     def shift(view: View, offsets: Array) -> View:
@@ -53,7 +56,7 @@ def equalised(policy: Policy, *, strength: float = 2.0) -> Policy:
         return policy.choose(key, state.inner, shift(view, state.offsets))
 
     def absorb(key: Array, state: Equalised, view: View, outcome: Outcome) -> Equalised:
-        outcome = outcome._replace(value=outcome.value - state.offsets[outcome.column])
+        outcome = outcome.relative_to(state.offsets[outcome.column])
         inner = policy.absorb(key, state.inner, shift(view, state.offsets), outcome)
         return state._replace(inner=inner)
 

@@ -1,7 +1,6 @@
 """The oracle: knows the covariance, and only has to find the best entries."""
 
 from collections.abc import Callable
-from typing import Any
 
 import jax.numpy as jnp
 
@@ -59,14 +58,25 @@ def oracle(
     if covariance not in COVARIANCES:
         known = ", ".join(COVARIANCES)
         raise ValueError(f"oracle.covariance: unknown {covariance!r}; choose from {known}")
-    belief = beliefs.known(COVARIANCES[covariance])
+    return _told(setting, "oracle", COVARIANCES[covariance], picks=picks, draws=draws)
+
+
+def mean_oracle(setting: Setting, *, picks: str = "thompson", draws: int = 16) -> Policy:
+    """The oracle that knows mean and covariance of the matrix itself; settings are `oracle`'s."""
+    return _told(setting, "mean_oracle", population(centred=True), picks=picks, draws=draws)
+
+
+def _told(
+    setting: Setting,
+    name: str,
+    reveal: Callable[[Problem], Parameters],
+    *,
+    picks: str,
+    draws: int,
+) -> Policy:
+    belief = beliefs.known(reveal)
     if picks == "thompson":
         return point_sampling(belief, entry_noise=setting.entry_noise)
     if picks == "ids":
         return information_directed(belief, draws=draws)
-    raise ValueError(f"oracle.picks: unknown {picks!r}; choose from thompson, ids")
-
-
-def mean_oracle(setting: Setting, **settings: Any) -> Policy:
-    """The oracle that knows mean and covariance of the matrix itself; settings are `oracle`'s."""
-    return oracle(setting, covariance="population", **settings)
+    raise ValueError(f"{name}.picks: unknown {picks!r}; choose from thompson, ids")

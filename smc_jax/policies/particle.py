@@ -208,7 +208,7 @@ def particle(
         if not setting.standardise:
             return update(key, state, view.observations, outcome, known)
         observations = view.observations.relative_to(state.centre, state.scale)
-        outcome = outcome._replace(value=(outcome.value - state.centre) / state.scale)
+        outcome = outcome.relative_to(state.centre, state.scale)
         return state._replace(inner=update(key, state.inner, observations, outcome, known))
 
     return thompson._replace(choose=choose, absorb=absorb)

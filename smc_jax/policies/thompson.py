@@ -1,5 +1,6 @@
 """Thompson Sampling (Alg. 2): the best entry of one draw of the whole matrix."""
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -8,11 +9,16 @@ from jax import Array, lax
 
 from smc_jax.beliefs import Belief
 from smc_jax.environment import Problem
-from smc_jax.gaussian import gain, latent_posterior, matrix_of, sample_latents, sample_matrix
+from smc_jax.gaussian import (
+    Columns,
+    gain,
+    latent_mean,
+    latent_posterior,
+    sample_given_columns,
+    sample_matrix,
+)
 from smc_jax.policies.base import Policy, Setting, best_available, blank
-from smc_jax.types import Outcome, Parameters, View
-
-SAMPLES_AT_ONCE = 32  # of `point_sampling`: enough to make a product of matrices of each column's
+from smc_jax.types import Observations, Outcome, Parameters, View
 
 
 def sampling(belief: Belief, *, entry_noise: bool) -> Policy:
@@ -34,34 +40,36 @@ def sampling(belief: Belief, *, entry_noise: bool) -> Policy:
 
 
 class PointState(NamedTuple):
-    """Parameters that stay until the refit, and the columns given all that was seen."""
+    """Parameters that stay until the refit, and draws of the matrix given all that was seen."""
 
     belief: Any
     parameters: Parameters
     covariance: Array  # [N, K, K]  C_n
-    samples: Array  # [S, N, K]  draws of x_n, of which each pick takes the next
-    used: Array  # [] int: picks since the refit
+    matrices: Array  # [S, D, N]
+    used: Array  # [] int: how many of them have chosen
 
 
-def point_sampling(belief: Belief, *, entry_noise: bool, samples: int = 128) -> Policy:
-    """The same for a belief that is one point.
+def point_sampling(belief: Belief, *, entry_noise: bool, at_once: int = 64) -> Policy:
+    """The same for a belief that is one point: a fresh draw of the matrix for each pick.
 
-    S draws of the columns are made at once at the refit. All of them are conditioned on each pick,
-    so that each stays a draw given all that was seen; picks take them in turn, with fresh noise:
-    a pick costs O(K (D N + S)), which allows K = D.
+    S = `at_once` matrices are drawn together, which allows K = D. All are conditioned on each pick,
+    so that the next is a draw given everything seen so far; when all have chosen, S more are drawn.
     """
 
+    def draw(
+        key: Array, parameters: Parameters, columns: Columns, observations: Observations
+    ) -> Array:
+        keys = jax.random.split(key, at_once)
+        sample = functools.partial(sample_given_columns, entry_noise=entry_noise)
+        return jax.vmap(sample, (0, None, None, None))(keys, parameters, observations, columns)
+
     def gather(key: Array, belief_state: Any, view: View) -> PointState:
-        draw_key, sample_key = jax.random.split(key)
-        parameters = belief.draw(draw_key, belief_state)
+        parameter_key, draw_key = jax.random.split(key)
+        parameters = belief.draw(parameter_key, belief_state)
         columns = latent_posterior(parameters, view.observations)
-
-        def sample(key: Array) -> Array:
-            return sample_latents(key, parameters, view.observations, columns)
-
-        drawn = lax.map(sample, jax.random.split(sample_key, samples), batch_size=SAMPLES_AT_ONCE)
+        matrices = draw(draw_key, parameters, columns, view.observations)
         none = jnp.zeros((), int)
-        return PointState(belief_state, parameters, columns.covariance, drawn, none)
+        return PointState(belief_state, parameters, columns.covariance, matrices, none)
 
     def init(key: Array, view: View, problem: Problem) -> PointState:
         belief_state = belief.init(key, view.observations, problem)
@@ -73,30 +81,41 @@ def point_sampling(belief: Belief, *, entry_noise: bool, samples: int = 128) -> 
         return gather(draw_key, belief.refit(fit_key, state.belief, view.observations), view)
 
     def choose(key: Array, state: PointState, view: View) -> Array:
-        latents = lax.dynamic_index_in_dim(state.samples, state.used % samples, 0, keepdims=False)
-        matrix = matrix_of(
-            key, state.parameters, view.observations, latents, entry_noise=entry_noise
-        )
+        del key
+        matrix = lax.dynamic_index_in_dim(state.matrices, state.used, 0, keepdims=False)
         return best_available(view.discount * matrix, view.available)
 
-    def condition(key: Array, state: PointState, view: View, outcome: Outcome) -> PointState:
-        n, parameters = outcome.column, state.parameters
-        loading, sigma = parameters.loadings[outcome.row], parameters.noise_at(n)
+    def absorb(key: Array, state: PointState, view: View, outcome: Outcome) -> PointState:
+        noise_key, draw_key = jax.random.split(key)
+        row, n, parameters = outcome.row, outcome.column, state.parameters
+        w, loading, sigma = parameters.loadings, parameters.loadings[row], parameters.noise_at(n)
         covariance = lax.dynamic_index_in_dim(state.covariance, n, 0, keepdims=False)
-        drawn = lax.dynamic_index_in_dim(state.samples, n, 1, keepdims=False)
         reach = covariance @ loading
-        moved = gain(reach, loading, sigma**2, outcome.weight)
-        noise = sigma * jax.random.normal(key, (samples,))
-        shown = outcome.value - parameters.intercepts[outcome.row] - noise
-        covariance = covariance - jnp.outer(moved, reach)
-        drawn = drawn + jnp.outer(shown - drawn @ loading, moved)
-        return state._replace(
-            covariance=lax.dynamic_update_index_in_dim(state.covariance, covariance, n, 0),
-            samples=lax.dynamic_update_index_in_dim(state.samples, drawn, n, 1),
-            used=state.used + 1,
-        )
+        covariance = covariance - jnp.outer(gain(reach, loading, sigma**2, outcome.weight), reach)
+        # The same gain for the entries: cov(entries of the column, what is shown) / var(shown).
+        shared, shown = w @ reach, jnp.full(at_once, outcome.value)
+        if entry_noise:  # entries that were seen are known
+            seen = lax.dynamic_index_in_dim(view.observations.count, n, 1, keepdims=False) > 0
+            shared = jnp.where(seen, 0.0, shared).at[row].set(loading @ reach + sigma**2)
+        else:
+            shown = shown - sigma * jax.random.normal(noise_key, (at_once,))
+        moved = outcome.weight * shared / (loading @ reach + sigma**2)
+        drawn = lax.dynamic_index_in_dim(state.matrices, n, 2, keepdims=False)
+        foreseen = lax.dynamic_index_in_dim(drawn, row, 1, keepdims=False)
+        drawn = drawn + jnp.outer(shown - foreseen, moved)
+        covariances = lax.dynamic_update_index_in_dim(state.covariance, covariance, n, 0)
 
-    return Policy(init, refit, choose, condition, lambda state: belief.diagnose(state.belief))
+        def more(matrices: Array) -> Array:
+            del matrices
+            mean = latent_mean(parameters, covariances, view.observations)
+            return draw(draw_key, parameters, Columns(mean, covariances), view.observations)
+
+        matrices = lax.dynamic_update_index_in_dim(state.matrices, drawn, n, 2)
+        used = state.used + 1
+        matrices = lax.cond(used == at_once, more, lambda matrices: matrices, matrices)
+        return state._replace(covariance=covariances, matrices=matrices, used=used % at_once)
+
+    return Policy(init, refit, choose, absorb, lambda state: belief.diagnose(state.belief))
 
 
 def thompson(setting: Setting) -> Policy:
