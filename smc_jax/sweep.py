@@ -67,7 +67,8 @@ def make_sweep(
       loop: the experiment.
       segment: batches between two reports.
       lanes: seeds side by side on one device: 1 suits CPU cores, more an accelerator. In a vmap, a
-        pick copies what one seed alone updates in place. On several CPU devices, wide batches of LAPACK calls, as of optspace or empirical, can hang.
+        pick copies what one seed alone updates in place; on several CPU devices, wide batches of
+        LAPACK calls, as of optspace or empirical, can hang.
       devices: all by default.
     """
     devices = jax.devices() if devices is None else devices
