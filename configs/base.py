@@ -28,6 +28,9 @@ def get_config() -> config_dict.ConfigDict:
         noise_deviation=config_dict.placeholder(float),  # none: that of the synthetic data
     )
 
+    # Whether Thompson draws of an entry have the noise that is part of it, as in the paper, or only
+    # what can be learned. Of 100,000 entries the largest noise is large, and says nothing.
+    config.noisy_draws = True
     # Takes from each column how much it is above the others, so that who rates high is not served
     # more for it.
     config.equalise = False

@@ -30,7 +30,9 @@ class Setting(NamedTuple):
     """What all policies of one experiment share."""
 
     belief: Belief  # the model fitted to what has been seen
-    entry_noise: bool  # the noise is part of the entry (each is seen once), not of the look
+    # Draws of an entry have its noise, as where each is seen once and the noise is part of it; if
+    # not, they are of the entry without.
+    entry_noise: bool
     standardise: bool = False  # other models than the belief are fitted to standardised values
 
 
