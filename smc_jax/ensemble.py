@@ -28,13 +28,15 @@ class Prediction(NamedTuple):
 def start(key: Array, parameters: Parameters, observations: Observations) -> Ensemble:
     """Latent posteriors and samples for parameter draws with a leading axis S."""
 
-    def one(key: Array, parameters: Parameters) -> gaussian.Column:
+    def one(draw: tuple[Array, Parameters]) -> gaussian.Column:
+        key, parameters = draw
         columns = gaussian.latent_posterior(parameters, observations)
         sample = gaussian.sample_latents(key, parameters, observations, columns)
         return gaussian.Column.of(*columns, sample)
 
+    # One draw after another: the columns of all of them at once would not fit in a cache.
     keys = jax.random.split(key, parameters.sigma.shape[0])
-    return Ensemble(parameters, jax.vmap(one)(keys, parameters))
+    return Ensemble(parameters, lax.map(one, (keys, parameters)))
 
 
 def condition(key: Array, ensemble: Ensemble, outcome: Outcome) -> tuple[Ensemble, Prediction]:
@@ -60,7 +62,7 @@ def condition(key: Array, ensemble: Ensemble, outcome: Outcome) -> tuple[Ensembl
     after = jax.vmap(one)(keys, parameters, before)
     block = lax.dynamic_update_index_in_dim(block, after.block, n, 1)
     # Predicted from `after`: to read it back from the block would cost a copy of all columns.
-    return Ensemble(parameters, gaussian.Column(block)), _predict(parameters, after)
+    return Ensemble(parameters, gaussian.Column(block)), _predict_column(parameters, after)
 
 
 def noise(ensemble: Ensemble) -> Array:
@@ -71,10 +73,17 @@ def noise(ensemble: Ensemble) -> Array:
 
 def predict(ensemble: Ensemble) -> Prediction:
     """The predictions [S, D, N] for all entries."""
-    return jax.vmap(_predict, in_axes=(None, 1), out_axes=2)(ensemble.parameters, ensemble.column)
+
+    def one(parameters: Parameters, column: gaussian.Column) -> Prediction:
+        columns = gaussian.Columns(column.mean, column.covariance)
+        sample = parameters.intercepts[:, None] + parameters.loadings @ column.sample.T
+        return Prediction(*gaussian.entry_moments(parameters, columns), sample)
+
+    return jax.vmap(one)(*ensemble)
 
 
-def _predict(parameters: Parameters, column: gaussian.Column) -> Prediction:
+def _predict_column(parameters: Parameters, column: gaussian.Column) -> Prediction:
+    """The predictions [S, D] for one column."""
     w, b = parameters.loadings, parameters.intercepts
     foreseen = gaussian.Column(jnp.einsum("sdk,skl->sdl", w, column.block))
     variance = (foreseen.covariance * w).sum(-1)

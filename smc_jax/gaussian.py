@@ -8,11 +8,13 @@ may differ from column to column. With counts in place of a mask, everything dep
 and x_n | data ~ N(m_n, C_n).
 """
 
+import math
 from typing import NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
 from smc_jax.types import Observations, Parameters
@@ -49,17 +51,29 @@ def inverse_and_log_det(matrices: Array) -> tuple[Array, Array]:
     return -swept, jnp.log(pivots).sum(0)
 
 
+def _symmetric(k: int) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
+    """Rows and columns of a K x K matrix's upper triangle, and where in it each entry is."""
+    upper = np.triu_indices(k)
+    place = np.zeros((k, k), int)
+    place[upper] = np.arange(upper[0].size)
+    return upper, np.maximum(place, place.T)
+
+
 def _solve(
     loadings: Array, intercepts: Array, variance: Array, observations: Observations
 ) -> tuple[Array, Array, Array]:
-    """Posterior covariances [K, K, N], their log det A_n [N] and means [K, N], batch axis last."""
-    rows, k = loadings.shape
-    outer = (loadings[:, :, None] * loadings[:, None, :]).reshape(rows, k * k)
-    precision = (outer.T @ observations.count / variance).reshape(k, k, -1)
-    covariance, log_det = inverse_and_log_det(precision + jnp.eye(k)[:, :, None])
+    """C_n [K, K, N], log det A_n [N] and W'(total_n - count_n b) / s2 [K, N], batch axis last."""
+    k = loadings.shape[1]
+    (i, j), place = _symmetric(k)
+    precision = (loadings[:, i] * loadings[:, j]).T @ (observations.count / variance)
+    covariance, log_det = inverse_and_log_det(precision[place] + jnp.eye(k)[:, :, None])
     centred = observations.total - observations.count * intercepts[:, None]
-    field = loadings.T @ centred / variance
-    return covariance, log_det, (covariance * field).sum(1)
+    return covariance, log_det, loadings.T @ (centred / variance)
+
+
+def _times(covariance: Array, vectors: Array) -> Array:
+    """C_n v_n [K, N] of symmetric matrices [K, K, N]."""
+    return (covariance * vectors[:, None]).sum(0)
 
 
 def log_likelihood(
@@ -89,7 +103,8 @@ def _log_likelihood_forward(
     loadings: Array, intercepts: Array, variance: Array, observations: Observations
 ) -> tuple[Array, tuple]:
     count, total, square = observations
-    covariance, log_det, mean = _solve(loadings, intercepts, variance, observations)
+    covariance, log_det, field = _solve(loadings, intercepts, variance, observations)
+    mean = _times(covariance, field)
     b = intercepts[:, None]
     explained = loadings @ mean
     centred = total - count * b
@@ -101,8 +116,9 @@ def _log_likelihood_forward(
     constant = count.sum(0) @ jnp.log(2 * jnp.pi * variance)
     value = -0.5 * (constant + log_det.sum() + quadratic)
 
-    k, columns = mean.shape
-    spread = (count / variance @ covariance.reshape(k * k, columns).T).reshape(-1, k, k)
+    k = mean.shape[0]
+    upper, place = _symmetric(k)
+    spread = (count / variance @ covariance[upper].T)[:, place]  # [D, K, K]
     pull = residual / variance
     d_loadings = pull @ mean.T - jnp.einsum("dkl,dl->dk", spread, loadings)
     d_intercepts = pull.sum(1)
@@ -124,71 +140,95 @@ _log_likelihood.defvjp(_log_likelihood_forward, _log_likelihood_backward)
 def latent_posterior(parameters: Parameters, observations: Observations) -> Columns:
     """x_n | data, W, sigma ~ N(m_n, C_n) for every column."""
     chex.assert_shape(observations, (parameters.loadings.shape[0], None))
-    covariance, _, mean = _solve(
+    covariance, _, field = _solve(
         parameters.loadings, parameters.intercepts, parameters.noise() ** 2, observations
     )
-    return Columns(mean.T, jnp.moveaxis(covariance, -1, 0))
+    return Columns(_times(covariance, field).T, jnp.moveaxis(covariance, -1, 0))
 
 
-def latent_mean(parameters: Parameters, covariance: Array, observations: Observations) -> Array:
-    """m_n = C_n W'(total_n - count_n b) / s2 [N, K] from the posterior covariances [N, K, K]."""
-    centred = observations.total - observations.count * parameters.intercepts[:, None]
-    field = parameters.loadings.T @ centred / parameters.noise() ** 2
-    return jnp.einsum("nkl,ln->nk", covariance, field)
+def _fluctuation(
+    key: Array, parameters: Parameters, observations: Observations
+) -> tuple[Array, Array]:
+    """a_n ~ N(0, A_n) [K, N], and the standard normals [D, N] it is made of where entries are seen.
+
+    A = I + W' diag(count) W / s2 is the covariance of a = z + W'(sqrt(count) * eps) / sigma for
+    standard normal z and eps, and C a that of a draw of x_n around its mean, since C A C = C: a
+    factorisation is not needed (after Doucet 2010). Where nothing is seen, eps is still free.
+    """
+    latent_key, noise_key = jax.random.split(key)
+    z = jax.random.normal(latent_key, (parameters.loadings.shape[1], observations.count.shape[1]))
+    eps = jax.random.normal(noise_key, observations.count.shape)
+    weighted = parameters.loadings.T @ (jnp.sqrt(observations.count) * eps)
+    return z + weighted / parameters.noise(), eps
 
 
 def sample_latents(
     key: Array, parameters: Parameters, observations: Observations, columns: Columns
 ) -> Array:
-    """Exact draws of x_n | data [N, K] without a factorisation (after Doucet 2010).
-
-    x = m + C a with a ~ N(0, A), since C A C = C; and A = I + W' diag(count) W / s2 is the
-    covariance of a = z + W'(sqrt(count) * eps) / sigma for standard normal z and eps.
-    """
-    latent_key, noise_key = jax.random.split(key)
-    z = jax.random.normal(latent_key, columns.mean.shape)
-    eps = jax.random.normal(noise_key, observations.count.shape)
-    weighted = parameters.loadings.T @ (jnp.sqrt(observations.count) * eps)
-    a = z + (weighted / parameters.noise()).T
-    return columns.mean + jnp.einsum("nkl,nl->nk", columns.covariance, a)
-
-
-def sample_given_columns(
-    key: Array,
-    parameters: Parameters,
-    observations: Observations,
-    columns: Columns,
-    *,
-    entry_noise: bool,
-) -> Array:
-    """An exact draw of the matrix [D, N] given the data, from the latent posteriors.
-
-    With `entry_noise` the noise is part of the entry, as where each is seen once: seen entries keep
-    their value, the others have a fresh noise draw. Without, the entries are b + W x_n.
-    """
-    latent_key, noise_key = jax.random.split(key)
-    latents = sample_latents(latent_key, parameters, observations, columns)
-    matrix = parameters.intercepts[:, None] + parameters.loadings @ latents.T
-    if not entry_noise:
-        return matrix
-    noise = parameters.noise() * jax.random.normal(noise_key, matrix.shape)
-    return jnp.where(observations.count > 0, observations.average(), matrix + noise)
+    """Exact draws of x_n | data [N, K] around the latent posteriors."""
+    a, _ = _fluctuation(key, parameters, observations)
+    return columns.mean + jnp.einsum("nkl,ln->nk", columns.covariance, a)
 
 
 def sample_matrix(
     key: Array, parameters: Parameters, observations: Observations, *, entry_noise: bool
 ) -> Array:
-    """An exact draw of the matrix [D, N] given the data and one draw of the parameters."""
-    columns = latent_posterior(parameters, observations)
-    return sample_given_columns(key, parameters, observations, columns, entry_noise=entry_noise)
+    """An exact draw of the matrix [D, N] given the data and one draw of the parameters.
+
+    With `entry_noise` the noise is part of the entry, as where each is seen once: seen entries keep
+    their value, the others have a fresh noise draw. Without, the entries are b + W x_n.
+    """
+    w, b, noise = parameters.loadings, parameters.intercepts, parameters.noise()
+    covariance, _, field = _solve(w, b, noise**2, observations)
+    a, eps = _fluctuation(key, parameters, observations)
+    matrix = b[:, None] + w @ _times(covariance, field + a)  # x_n = C_n (field_n + a_n)
+    if not entry_noise:
+        return matrix
+    return jnp.where(observations.count > 0, observations.average(), matrix + noise * eps)
+
+
+def sample_matrices(
+    key: Array,
+    parameters: Parameters,
+    observations: Observations,
+    covariance: Array,
+    *,
+    draws: int,
+    entry_noise: bool,
+) -> Array:
+    """S draws as of `sample_matrix` [N, S, D], from the posterior covariances [N, K, K].
+
+    A few columns at a time: the random numbers of all of them at once would not fit in a cache.
+    """
+    w, b, columns = parameters.loadings, parameters.intercepts, observations.count.shape[1]
+
+    def one_column(column: tuple) -> Array:
+        key, covariance, count, total, sigma = column
+        latent_key, noise_key = jax.random.split(key)
+        eps = jax.random.normal(noise_key, (draws, *count.shape))
+        a = jax.random.normal(latent_key, (draws, w.shape[1])) + (jnp.sqrt(count) * eps) @ w / sigma
+        field = (total - count * b) @ w / sigma**2
+        entries = b + (field + a) @ covariance @ w.T
+        if not entry_noise:
+            return entries
+        return jnp.where(count > 0, total / jnp.maximum(count, 1.0), entries + sigma * eps)
+
+    sigma = jnp.broadcast_to(parameters.noise(), (columns,))
+    looks = (observations.count.T, observations.total.T)
+    per_column = (jax.random.split(key, columns), covariance, *looks, sigma)
+    return lax.map(one_column, per_column, batch_size=math.gcd(columns, 8))
 
 
 def entry_moments(parameters: Parameters, columns: Columns) -> tuple[Array, Array]:
-    """Mean and variance [D, N] of b_d + w_d' x_n under the latent posteriors, without noise."""
-    loadings = parameters.loadings
-    mean = parameters.intercepts[:, None] + loadings @ columns.mean.T
-    variance = jnp.einsum("dk,nkl,dl->dn", loadings, columns.covariance, loadings)
-    return mean, variance
+    """Mean and variance [D, N] of b_d + w_d' x_n under the latent posteriors, without noise.
+
+    w'C w is a sum over pairs of factors, for all entries one product of matrices.
+    """
+    w = parameters.loadings
+    (i, j), _ = _symmetric(w.shape[1])
+    mean = parameters.intercepts[:, None] + w @ columns.mean.T
+    times = jnp.where(i == j, 1.0, 2.0)
+    return mean, (times * w[:, i] * w[:, j]) @ columns.covariance[:, i, j].T
 
 
 class Column(NamedTuple):

@@ -99,7 +99,7 @@ def test_conditioning_on_each_pick_equals_solving_anew(entry_noise):
     w, noise = np.asarray(state.parameters.loadings), float(state.parameters.sigma) ** 2
     b, seen = np.asarray(state.parameters.intercepts), np.asarray(view.observations.count) > 0
     for n in range(4):
-        drawn, free = np.asarray(state.matrices[:, :, n]), ~seen[:, n] | (not entry_noise)
+        drawn, free = np.asarray(state.matrices[n]), ~seen[:, n] | (not entry_noise)
         mean = b + w @ anew.mean[n]
         spread = w @ anew.covariance[n] @ w.T + (noise * np.eye(6) if entry_noise else 0.0)
         rank = np.linalg.matrix_rank(spread[np.ix_(free, free)])

@@ -163,13 +163,21 @@ def test_sample_latents_moments(repeats, column_noise):
     assert_gaussian(side_by_side, np.concatenate(means), scipy.linalg.block_diag(*blocks))
 
 
-def test_sample_matrix():
+@pytest.mark.parametrize("together", [False, True])
+def test_sample_matrix(together):
     """Seen entries are kept; the others have the conditional moments (|z| < 5, error 1e-4)."""
     parameters, observations, looks = make_problem(5, repeats=False)
     sigma = float(parameters.sigma)
     keys = jax.random.split(jax.random.key(1), 20_000)
 
     def draw(entry_noise):
+        if together:
+            covariance = posterior(parameters, observations).covariance
+            settings = {"draws": len(keys), "entry_noise": entry_noise}
+            many = functools.partial(gaussian.sample_matrices, **settings)
+            return np.asarray(many(keys[0], parameters, observations, covariance)).transpose(
+                1, 2, 0
+            )
         one = functools.partial(gaussian.sample_matrix, entry_noise=entry_noise)
         many = jax.jit(jax.vmap(one, in_axes=(0, None, None)))
         return np.asarray(many(keys, parameters, observations))

@@ -1,6 +1,5 @@
 """Thompson Sampling (Alg. 2): the best entry of one draw of the whole matrix."""
 
-import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -9,16 +8,9 @@ from jax import Array, lax
 
 from smc_jax.beliefs import Belief
 from smc_jax.environment import Problem
-from smc_jax.gaussian import (
-    Columns,
-    gain,
-    latent_mean,
-    latent_posterior,
-    sample_given_columns,
-    sample_matrix,
-)
+from smc_jax.gaussian import gain, latent_posterior, sample_matrices, sample_matrix
 from smc_jax.policies.base import Policy, Setting, best_available, blank
-from smc_jax.types import Observations, Outcome, Parameters, View
+from smc_jax.types import Outcome, Parameters, View
 
 
 def sampling(belief: Belief, *, entry_noise: bool) -> Policy:
@@ -45,7 +37,7 @@ class PointState(NamedTuple):
     belief: Any
     parameters: Parameters
     covariance: Array  # [N, K, K]  C_n
-    matrices: Array  # [S, D, N]
+    matrices: Array  # [N, S, D]
     used: Array  # [] int: how many of them have chosen
 
 
@@ -56,20 +48,23 @@ def point_sampling(belief: Belief, *, entry_noise: bool, at_once: int = 64) -> P
     so that the next is a draw given everything seen so far; when all have chosen, S more are drawn.
     """
 
-    def draw(
-        key: Array, parameters: Parameters, columns: Columns, observations: Observations
-    ) -> Array:
-        keys = jax.random.split(key, at_once)
-        sample = functools.partial(sample_given_columns, entry_noise=entry_noise)
-        return jax.vmap(sample, (0, None, None, None))(keys, parameters, observations, columns)
+    def draw(key: Array, state: PointState, view: View) -> PointState:
+        matrices = sample_matrices(
+            key,
+            state.parameters,
+            view.observations,
+            state.covariance,
+            draws=at_once,
+            entry_noise=entry_noise,
+        )
+        return state._replace(matrices=matrices, used=jnp.zeros((), int))
 
     def gather(key: Array, belief_state: Any, view: View) -> PointState:
         parameter_key, draw_key = jax.random.split(key)
         parameters = belief.draw(parameter_key, belief_state)
-        columns = latent_posterior(parameters, view.observations)
-        matrices = draw(draw_key, parameters, columns, view.observations)
-        none = jnp.zeros((), int)
-        return PointState(belief_state, parameters, columns.covariance, matrices, none)
+        covariance = latent_posterior(parameters, view.observations).covariance
+        none = jnp.zeros(())
+        return draw(draw_key, PointState(belief_state, parameters, covariance, none, none), view)
 
     def init(key: Array, view: View, problem: Problem) -> PointState:
         belief_state = belief.init(key, view.observations, problem)
@@ -82,7 +77,7 @@ def point_sampling(belief: Belief, *, entry_noise: bool, at_once: int = 64) -> P
 
     def choose(key: Array, state: PointState, view: View) -> Array:
         del key
-        matrix = lax.dynamic_index_in_dim(state.matrices, state.used, 0, keepdims=False)
+        matrix = lax.dynamic_index_in_dim(state.matrices, state.used, 1, keepdims=False).T
         return best_available(view.discount * matrix, view.available)
 
     def absorb(key: Array, state: PointState, view: View, outcome: Outcome) -> PointState:
@@ -100,20 +95,18 @@ def point_sampling(belief: Belief, *, entry_noise: bool, at_once: int = 64) -> P
         else:
             shown = shown - sigma * jax.random.normal(noise_key, (at_once,))
         moved = outcome.weight * shared / (loading @ reach + sigma**2)
-        drawn = lax.dynamic_index_in_dim(state.matrices, n, 2, keepdims=False)
+        drawn = lax.dynamic_index_in_dim(state.matrices, n, 0, keepdims=False)
         foreseen = lax.dynamic_index_in_dim(drawn, row, 1, keepdims=False)
         drawn = drawn + jnp.outer(shown - foreseen, moved)
-        covariances = lax.dynamic_update_index_in_dim(state.covariance, covariance, n, 0)
-
-        def more(matrices: Array) -> Array:
-            del matrices
-            mean = latent_mean(parameters, covariances, view.observations)
-            return draw(draw_key, parameters, Columns(mean, covariances), view.observations)
-
-        matrices = lax.dynamic_update_index_in_dim(state.matrices, drawn, n, 2)
-        used = state.used + 1
-        matrices = lax.cond(used == at_once, more, lambda matrices: matrices, matrices)
-        return state._replace(covariance=covariances, matrices=matrices, used=used % at_once)
+        state = state._replace(
+            covariance=lax.dynamic_update_index_in_dim(state.covariance, covariance, n, 0),
+            matrices=lax.dynamic_update_index_in_dim(state.matrices, drawn, n, 0),
+            used=state.used + 1,
+        )
+        # A loop of one round at most, not a branch, which would copy all matrices at every pick.
+        return lax.while_loop(
+            lambda state: state.used == at_once, lambda state: draw(draw_key, state, view), state
+        )
 
     return Policy(init, refit, choose, absorb, lambda state: belief.diagnose(state.belief))
 
