@@ -28,9 +28,6 @@ def get_config() -> config_dict.ConfigDict:
         noise_deviation=config_dict.placeholder(float),  # none: that of the synthetic data
     )
 
-    # Whether Thompson draws of an entry have the noise that is part of it, as in the paper, or only
-    # what can be learned. Of 100,000 entries the largest noise is large, and says nothing.
-    config.noisy_draws = True
     # Takes from each column how much it is above the others, so that who rates high is not served
     # more for it.
     config.equalise = False
@@ -69,6 +66,9 @@ def get_config() -> config_dict.ConfigDict:
         bins=32,
         chunk=1024,
     )
+    # Whether draws of an entry have the noise that is part of it, as in the paper, or only what can
+    # be learned.
+    config.thompson = config_dict.create(noisy=True)
     config.oracle = config_dict.create(
         picks="thompson",  # thompson, ids
         draws=16,  # of ids

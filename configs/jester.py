@@ -6,8 +6,9 @@ Commands:
 
 The ratings are downloaded unless the folder that SMC_DATA_DIR names holds them. The model has
 signed loadings whose rows are alike a priori, an intercept a row and a noise a column; with
-`:paper` it is that of the paper, non-negative loadings and nothing else, and IDS measures regret
-from the one best entry. docs/ratings.md tells how the settings were found.
+`:paper` it is that of the paper, non-negative loadings and nothing else, IDS measures regret from
+the one best entry, and Thompson draws have the noise of an entry. docs/ratings.md tells how the
+settings were found.
 """
 
 from ml_collections import config_dict
@@ -35,6 +36,7 @@ def get_config(model: str = "ratings") -> config_dict.ConfigDict:
         config.model.common = 10.0
         config.inference.learning_rate = 0.01
         config.ids.best_of = None
+        config.thompson.noisy = False
     config.oracle.covariance = "second_moment"  # the paper's near-oracle
     config.empirical.centred = True
     config.optspace.rank = 3

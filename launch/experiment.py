@@ -255,8 +255,7 @@ def make_belief(config: ConfigDict) -> beliefs.Belief:
 
 def make_policy(config: ConfigDict, name: str) -> Policy:
     """A policy by its name, with its own settings."""
-    noisy = entry_noise(config) and config.noisy_draws
-    setting = Setting(make_belief(config), noisy, config.standardise)
+    setting = Setting(make_belief(config), entry_noise(config), config.standardise)
     own = dict(config.get(name, {}))
     if name == "ids" and own["best_of"] is None:
         own["best_of"] = max(horizon(config) // 2, 1)

@@ -15,7 +15,7 @@ from smc_jax import beliefs, environment
 from smc_jax.policies import POLICIES, Setting
 from smc_jax.policies.ids import GAINS, SCOPES, SELECTIONS, information_directed
 from smc_jax.policies.oracle import truth
-from smc_jax.policies.thompson import point_sampling, sampling
+from smc_jax.policies.thompson import point_sampling
 from smc_jax.types import Outcome, View
 
 KNOWN = beliefs.known(truth)
@@ -39,14 +39,14 @@ def seen_problem(rows=4, columns=3, intercepts=True):
 
 
 @pytest.mark.parametrize("entry_noise", [True, False])
-@pytest.mark.parametrize("kind", ["oracle", "redrawn", "sampling"])
+@pytest.mark.parametrize("kind", ["oracle", "redrawn", "thompson"])
 def test_thompson_chooses_an_entry_as_often_as_it_is_best(kind, entry_noise):
     """From draws that were conditioned on the last look, or drawn anew after it."""
     problem, view = seen_problem(intercepts=False)
     policy = {
         "oracle": POLICIES["oracle"](Setting(KNOWN, entry_noise)),
         "redrawn": point_sampling(KNOWN, entry_noise=entry_noise, at_once=1),
-        "sampling": sampling(KNOWN, entry_noise=entry_noise),
+        "thompson": POLICIES["thompson"](Setting(KNOWN, True), noisy=entry_noise),
     }[kind]
     last = Outcome(*map(jnp.asarray, (2, 1)), problem.observations.total[2, 1], jnp.ones(()))
     before = view._replace(observations=view.observations.add(*last._replace(weight=-last.weight)))

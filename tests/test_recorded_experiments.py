@@ -7,11 +7,10 @@ import pytest
 import scipy.stats
 from launching import ROOT, begin, load
 
-from configs import figure2, jester, synthetic
+from configs import figure2, jester
 from launch import data, experiment, predictions, runner, service
 from launch.settings import ConfigError
 from smc_jax.data.ratings import DataError
-from smc_jax.policies import POLICIES
 
 
 @pytest.fixture
@@ -159,15 +158,3 @@ def test_figures_of_service():
     assert figures["regret"] == 3.0
     assert figures["unserved"] == 0.5
     assert figures["top tenth"] == 10 / 50
-
-
-@pytest.mark.parametrize(("once", "noisy", "expected"), [(1, 1, 1), (1, 0, 0), (0, 1, 0)])
-def test_draws_have_noise_where_it_is_part_of_the_entry_and_asked_for(
-    monkeypatch, once, noisy, expected
-):
-    told = []
-    monkeypatch.setitem(POLICIES, "random", lambda setting: told.append(setting.entry_noise))
-    config = synthetic.get_config()
-    config.update({"once": bool(once), "beta": 0.5, "noisy_draws": bool(noisy)})
-    experiment.make_policy(config, "random")
-    assert told == [bool(expected)]

@@ -30,9 +30,7 @@ class Setting(NamedTuple):
     """What all policies of one experiment share."""
 
     belief: Belief  # the model fitted to what has been seen
-    # Draws of an entry have its noise, as where each is seen once and the noise is part of it; if
-    # not, they are of the entry without.
-    entry_noise: bool
+    entry_noise: bool  # the noise is part of the entry, as where each is seen once
     standardise: bool = False  # other models than the belief are fitted to standardised values
 
 

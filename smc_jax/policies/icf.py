@@ -52,7 +52,7 @@ def icf(
     if setting.standardise:
         belief = standardised(belief)
     if rule == "thompson":
-        return sampling(belief, entry_noise=setting.entry_noise)
+        return sampling(belief, entry_noise=False)  # the authors draw factors, not ratings
 
     def summarise(column: ColumnView) -> Array:
         mean, variance, _ = column.prediction

@@ -192,7 +192,7 @@ def particle(
     belief = Belief(init, lambda key, state, observations: state, draw, diagnose)
     if setting.standardise:
         belief = standardised(belief)
-    thompson = sampling(belief, entry_noise=setting.entry_noise)
+    thompson = sampling(belief, entry_noise=False)  # the authors draw factors, not ratings
 
     def choose(key: Array, state: Any, view: View) -> Array:
         if users == "chosen":

@@ -111,6 +111,12 @@ def point_sampling(belief: Belief, *, entry_noise: bool, at_once: int = 64) -> P
     return Policy(init, refit, choose, absorb, lambda state: belief.diagnose(state.belief))
 
 
-def thompson(setting: Setting) -> Policy:
-    """Thompson Sampling under the fitted model."""
-    return sampling(setting.belief, entry_noise=setting.entry_noise)
+def thompson(setting: Setting, *, noisy: bool = True) -> Policy:
+    """Thompson Sampling under the fitted model.
+
+    Args:
+      setting: of the experiment.
+      noisy: whether draws of an entry have the noise that is part of it, as in the paper, or only
+        what can be learned. Of many entries the largest noise is large, and says nothing.
+    """
+    return sampling(setting.belief, entry_noise=setting.entry_noise and noisy)
