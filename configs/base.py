@@ -29,8 +29,9 @@ def get_config() -> config_dict.ConfigDict:
     )
 
     # Takes from each column how much it is above the others, so that who rates high is not served
-    # more for it.
+    # more for it; shrunk as `equalise_strength` more looks at the average would.
     config.equalise = False
+    config.equalise_strength = 2.0
     # Fits the model to (y - mean) / deviation of what was seen at the start.
     config.standardise = False
     config.model = config_dict.create(
@@ -60,25 +61,32 @@ def get_config() -> config_dict.ConfigDict:
         gain="gaussian",  # gaussian, histogram, variance
         selection="deterministic",  # deterministic, two_action
         conditioned=True,  # False: the ratio is frozen between refits
-        # Entries whose average the regret of a pick is measured from; none, as for Jester:
-        # half of the horizon, as many as picks are to come on average.
+        # Entries whose average the regret of a pick is measured from; none: half of the horizon.
         best_of=config_dict.FieldReference(1, field_type=int),
         bins=32,
         chunk=1024,
     )
-    # Whether draws of an entry have the noise that is part of it, as in the paper, or only what can
-    # be learned.
+    # Here and below, whether draws of an entry have the noise that is part of it, as in the paper,
+    # or only what can be learned.
     config.thompson = config_dict.create(noisy=True)
     config.oracle = config_dict.create(
         picks="thompson",  # thompson, ids
+        noisy=True,
         draws=16,  # of ids
+        best_of=config_dict.FieldReference(1, field_type=int),  # of ids
         covariance="true",  # true, second_moment, population
     )
-    config.mean_oracle = config_dict.create(picks="thompson", draws=16)
+    config.mean_oracle = config_dict.create(
+        picks="thompson",
+        noisy=True,
+        draws=16,
+        best_of=config_dict.FieldReference(1, field_type=int),
+    )
     config.empirical = config_dict.create(
         strength=2.0,  # each pair of rows counts as seen so many more times, uncorrelated
         floor=0.5,  # least eigenvalue over their mean
         centred=False,  # whether rows have means
+        noisy=True,
     )
     config.optspace = config_dict.create(
         rank=1,  # of the completion; with guess, the largest
@@ -96,6 +104,7 @@ def get_config() -> config_dict.ConfigDict:
         shape=2.0,
         rate=2.0,
         users="chosen",  # chosen, random
+        noisy=False,
     )
     config.icf = config_dict.create(
         rule="thompson",  # thompson, linucb
@@ -108,6 +117,7 @@ def get_config() -> config_dict.ConfigDict:
         shape=1.0,  # prior IG(shape, rate) of a variance that is learned
         rate=1.0,
         exploration=1.0,  # of linucb
+        noisy=False,
     )
     config.greedy = config_dict.create(draws=16)
     return config

@@ -6,9 +6,9 @@ Commands:
 
 The ratings are downloaded unless the folder that SMC_DATA_DIR names holds them. The model has
 signed loadings whose rows are alike a priori, an intercept a row and a noise a column; with
-`:paper` it is that of the paper, non-negative loadings and nothing else, IDS measures regret from
-the one best entry, and Thompson draws have the noise of an entry. docs/ratings.md tells how the
-settings were found.
+`:paper` it is that of the paper, non-negative loadings on standardised values, IDS measures regret
+from the one best entry, and Thompson draws have the noise of an entry. docs/ratings.md tells how
+the settings were found.
 """
 
 from ml_collections import config_dict

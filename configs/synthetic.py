@@ -27,4 +27,5 @@ def get_config() -> config_dict.ConfigDict:
     config.true_rank = 5
     config.loadings = "uniform"  # uniform, beta, mixed
     config.noise_variance = 0.1
+    config.particle.noisy = config.icf.noisy = True  # better than without on development seeds
     return config

@@ -22,6 +22,7 @@ def get_config() -> config_dict.ConfigDict:
     config.path = config_dict.placeholder(str)
     # The row's id, the column's id and the rating: names in the header, or positions from 0.
     config.read_columns = "0,1,2"
+    config.encoding = "utf-8"  # of the text; latin-1 for many older files
     config.duplicates = "error"  # of a pair rated again: error, last, mean
     config.rows = config_dict.placeholder(int)  # none: all of the table
     config.columns = config_dict.placeholder(int)

@@ -46,10 +46,14 @@ def _completion(rows: int, columns: int) -> Completed:
 
 
 @functools.cache
-def _table(path: str, columns: Columns, duplicates: str, checksum: str) -> Ratings:
+def _table(
+    path: str, columns: Columns, duplicates: str, encoding: str, checksum: str | None
+) -> Ratings:
     """All of a table; the checksum tells it from another that was in its place before."""
     del checksum
-    return read_table(Path(path).expanduser(), columns=columns, duplicates=duplicates)
+    return read_table(
+        Path(path).expanduser(), columns=columns, duplicates=duplicates, encoding=encoding
+    )
 
 
 def _read_columns(config: ConfigDict) -> Columns:
@@ -81,9 +85,11 @@ def fill_in_table(config: ConfigDict) -> None:
         checksum = pooch.file_hash(str(Path(config.path).expanduser()), "sha256")
         if config.checksum not in (None, checksum):
             raise ConfigError(f"config.checksum: that of {config.path} is {checksum}")
-        shape = _table(config.path, columns, config.duplicates, checksum).shape
+        shape = _table(config.path, columns, config.duplicates, config.encoding, checksum).shape
     except OSError as error:
         raise ConfigError(f"config.path: cannot read {config.path}: {error.strerror}") from error
+    except LookupError as error:
+        raise ConfigError(f"config.encoding: {error}") from error
     except (DataError, ImportError) as error:  # Parquet needs a package of its own
         raise ConfigError(f"config.path: {error}") from error
     for field, there_are in zip(("rows", "columns"), shape, strict=True):
@@ -108,7 +114,7 @@ def table_block(config: ConfigDict) -> Ratings:
     The config is one that `fill_in_table` has filled in.
     """
     columns = _read_columns(config)
-    ratings = _table(config.path, columns, config.duplicates, config.checksum)
+    ratings = _table(config.path, columns, config.duplicates, config.encoding, config.checksum)
     return densest_block(ratings, config.rows, config.columns)
 
 

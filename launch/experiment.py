@@ -129,11 +129,14 @@ def validate(config: ConfigDict) -> None:
         require(inference[field] >= 1, f"inference.{field}", "must be at least 1")
     require(inference.tolerance >= 0.0, "inference.tolerance", "must not be negative")
     require(inference.start_scale > 0.0, "inference.start_scale", "must be positive")
-    require(config.ids.best_of is None or config.ids.best_of >= 1, "ids.best_of", "is too small")
-    once = config.once or config.beta == 0.0
-    require(once or not config.equalise, "equalise", "is for entries that are chosen once")
-    one = once or config.ids.best_of == 1
-    require(one, "ids.best_of", "must be 1 where entries are chosen again and again")
+    require(config.equalise_strength > 0.0, "equalise_strength", "must be positive")
+    for group in ("ids", "oracle", "mean_oracle"):
+        best_of = config[group].best_of
+        require(best_of is None or best_of >= 1, f"{group}.best_of", "is too small")
+        one = config.once or config.beta == 0.0 or best_of == 1
+        require(one, f"{group}.best_of", "must be 1 where entries are chosen again and again")
+    chosen_once = config.once or not config.equalise
+    require(chosen_once, "equalise", "is for entries that are chosen once: set once=True")
     for field in ("draws", "bins", "chunk"):
         require(config.ids[field] >= (2 if field == "bins" else 1), f"ids.{field}", "is too small")
     for field in AT_LEAST_ONE:
@@ -169,7 +172,7 @@ def _check_fields(config: ConfigDict, reference: ConfigDict, path: str) -> None:
             _check_fields(value, reference[field], name)
             continue
         number = int | float if kind is float else kind
-        if value is None and reference[field] is None:
+        if value is None and (reference[field] is None or field == "best_of"):
             continue
         fits = isinstance(value, number) and isinstance(value, bool) == (kind is bool)
         if not fits and kind is not object:
@@ -257,10 +260,10 @@ def make_policy(config: ConfigDict, name: str) -> Policy:
     """A policy by its name, with its own settings."""
     setting = Setting(make_belief(config), entry_noise(config), config.standardise)
     own = dict(config.get(name, {}))
-    if name == "ids" and own["best_of"] is None:
+    if "best_of" in own and own["best_of"] is None:
         own["best_of"] = max(horizon(config) // 2, 1)
     policy = POLICIES[name](setting, **own)
-    return equalised(policy) if config.equalise else policy
+    return equalised(policy, strength=config.equalise_strength) if config.equalise else policy
 
 
 def make_held_out_errors(config: ConfigDict) -> Callable[[Array, Observations], HeldOut] | None:

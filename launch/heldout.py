@@ -47,9 +47,9 @@ def main(arguments: Sequence[str]) -> None:
             seeds = np.arange(config.first_seed, config.first_seed + config.seeds, dtype=np.uint32)
             for fraction in fractions:
                 fit = jax.jit(single_fit(config, fraction))
-                figures = np.stack([fit(seed) for seed in seeds])
+                _, *figures = np.array([fit(seed) for seed in seeds]).T
                 line = f"{text:<{width}}{fraction:>6g}"
-                for values, digits in zip(figures.T, (4, 4, 1), strict=True):
+                for values, digits in zip(figures, (4, 4, 1), strict=True):
                     spread = results.standard_error(values)
                     line += f"{values.mean():>10.{digits}f} ±{spread:<6.{digits}f}"
                 bar.write(line)

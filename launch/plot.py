@@ -73,9 +73,11 @@ def served_plot(path: Path, panels: dict[str, tuple[np.ndarray, np.ndarray]]) ->
         sharey=True,
     )
     for axes, (title, (average, picks)) in zip(grid.flat, panels.items(), strict=True):
+        rated = np.isfinite(average)  # a column without ratings cannot be served
+        average, picks = average[rated], picks[rated]
         axes.scatter(average, picks, s=3, alpha=0.25, lw=0, color=COLOURS["ids"])
-        order = np.argsort(average, axis=None)
-        tenths = [np.array_split(x.ravel()[order], 10) for x in (average, picks)]
+        order = np.argsort(average)
+        tenths = [np.array_split(x[order], 10) for x in (average, picks)]
         middle, served = ([part.mean() for part in parts] for parts in tenths)
         axes.plot(middle, served, "o-", color="black", label="mean of each tenth")
         axes.set(xlabel="the user's average rating", title=title)

@@ -1,9 +1,11 @@
 """One fit to entries seen at random, and its predictions of the others."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from ml_collections import ConfigDict
 
 from launch import data, experiment
@@ -33,12 +35,21 @@ def score(
     return error, jnp.mean(density, where=hidden)
 
 
-def single_fit(config: ConfigDict, seen: float) -> Callable[[jax.Array], jax.Array]:
-    """A function from a seed to error, log density and effective rank of one fit."""
+class Single(NamedTuple):
+    """Figures of one fit."""
+
+    elbo: jax.Array | np.ndarray
+    error: jax.Array | np.ndarray  # see `score`
+    density: jax.Array | np.ndarray
+    effective_rank: jax.Array | np.ndarray
+
+
+def single_fit(config: ConfigDict, seen: float) -> Callable[[jax.Array], Single]:
+    """A function from a seed to the figures of one fit to entries seen at random."""
     belief = experiment.make_belief(config)
     make_problem = data.make_data(config)
 
-    def fit(seed: jax.Array) -> jax.Array:
+    def fit(seed: jax.Array) -> Single:
         data_key, *rest = seed_keys(seed)
         mask_key, start_key, fit_key, draw_key = rest
         problem = make_problem(data_key, seed)
@@ -55,6 +66,7 @@ def single_fit(config: ConfigDict, seen: float) -> Callable[[jax.Array], jax.Arr
         predicted = jax.lax.map(predict, beliefs.draws(draw_key, belief, state, DRAWS))
         hidden = problem.available & ~mask
         figures = score(problem.entries, problem.available, hidden, *predicted)
-        return jnp.stack([*figures, belief.diagnose(state).effective_rank])
+        found = belief.diagnose(state)
+        return Single(found.elbo, *figures, found.effective_rank)
 
     return fit

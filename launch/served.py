@@ -29,16 +29,19 @@ def main(arguments: Sequence[str]) -> None:
         fail("give --workdirs=DIR,DIR of finished runs")
     try:
         runs = {name: load(Path(name)) for name in WORKDIRS.value}
+        figures = {
+            (run, policy): describe(served)
+            for run, policies in runs.items()
+            for policy, served in policies.items()
+        }
     except ConfigError as error:
         fail(str(error))
     width = max(map(len, runs)) + 2
     head = ("regret", "gini", "top tenth", "correlation", "unserved")
     print(f"{'run':<{width}}{'policy':<12}" + "".join(f"{name:>13}" for name in head))
-    for run, policies in runs.items():
-        for policy, served in policies.items():
-            regret, *others = describe(served).values()
-            cells = f"{regret:>13.0f}" + "".join(f"{value:>13.2f}" for value in others)
-            print(f"{run:<{width}}{policy:<12}{cells}")
+    for (run, policy), (regret, *others) in ((name, one.values()) for name, one in figures.items()):
+        cells = f"{regret:>13.0f}" + "".join(f"{value:>13.2f}" for value in others)
+        print(f"{run:<{width}}{policy:<12}{cells}")
     if PICTURE.value:
         panels = {
             f"{run}, {policy}": (served.average, served.picks)

@@ -3,11 +3,13 @@
 python -m launch.tune --config=configs/figure1.py --policy=empirical --config.first_seed=1000 \
   --config.seeds=4 --grid="strength=1,5,20 floor=0.03,0.1"
 
-Prints the mean regret at the end of the horizon in each panel and over all of them, and the least
-of those. With --group=model or --group=inference the grid is over settings of what the policy fits.
-Use development seeds, from 1000 up: those that are reported must not choose anything.
+Prints the mean regret at the end of the horizon in each panel, the geometric mean of these, which
+does not depend on the panels' units, and the setting where that is least. With --group=model or
+--group=inference the grid is over settings of what the policy fits. Use development seeds, from
+1000 up: those that are reported must not choose anything.
 """
 
+import math
 from collections.abc import Sequence
 
 from absl import app, flags
@@ -60,7 +62,7 @@ def main(arguments: Sequence[str]) -> None:
             except (FloatingPointError, RuntimeError) as error:
                 bar.write(f"{text:<{width}}failed: {error}")
                 continue
-            means[text] = sum(each) / len(each)
+            means[text] = math.prod(each) ** (1 / len(each))
             row = "".join(f"{regret:>14.1f}" for regret in each)
             bar.write(f"{text:<{width}}{row}{means[text]:>10.1f}")
     if means:

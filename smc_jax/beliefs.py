@@ -112,14 +112,15 @@ def standardised(belief: Belief) -> Belief:
     """The belief on values (y - centre) / scale; its draws are in the units of the data.
 
     Mean and standard deviation are those of what has been seen at the start, and stay: the
-    state that is refitted is in their units.
+    state that is refitted is in their units. Where all of it is alike, the deviation is 1.
     """
 
     def init(key: Array, observations: Observations, problem: Problem) -> Standardised:
         looks = jnp.maximum(observations.count.sum(), 1.0)
-        centre = observations.total.sum() / looks
-        variance = observations.square.sum() / looks - centre**2
-        scale = jnp.where(variance > 0, jnp.sqrt(jnp.maximum(variance, 0.0)), 1.0)
+        centre, square = observations.total.sum() / looks, observations.square.sum() / looks
+        variance = square - centre**2
+        varies = variance > 1e-5 * square  # more than rounding does
+        scale = jnp.sqrt(jnp.where(varies, variance, 1.0))
         scaled = observations.relative_to(centre, scale)
         return Standardised(belief.init(key, scaled, problem), centre, scale)
 
@@ -131,6 +132,7 @@ def standardised(belief: Belief) -> Belief:
         parameters = belief.draw(key, state.inner)
         return parameters._replace(
             loadings=state.scale * parameters.loadings,
+            strengths=state.scale * parameters.strengths,
             sigma=state.scale * parameters.sigma,
             intercepts=state.centre + state.scale * parameters.intercepts,
         )

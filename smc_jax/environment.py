@@ -22,7 +22,7 @@ class Problem(NamedTuple):
 class World(NamedTuple):
     """What has happened so far."""
 
-    observations: Observations
+    view: View  # what a policy may see of it
     times: Array  # [D, N] int: times chosen
 
 
@@ -36,21 +36,15 @@ class Step(NamedTuple):
     valid: Array | np.ndarray  # bool: the entry was available
 
 
-def view(problem: Problem, world: World, *, beta: float, once: bool) -> View:
-    """What a policy may see."""
-    available = problem.available & (world.times == 0) if once else problem.available
-    return View(world.observations, available, _discount(beta, world.times, problem.entries.dtype))
-
-
-def _discount(beta: float, times: Array, dtype: jnp.dtype) -> Array:
-    """beta^times; 0^0 = 1."""
-    if beta == 0:
-        return (times == 0).astype(dtype)
-    return jnp.power(jnp.asarray(beta, dtype), times)
+def untouched(problem: Problem) -> World:
+    """Nothing has been looked at yet."""
+    shape, dtype = problem.entries.shape, problem.entries.dtype
+    view = View(Observations.empty(*shape), problem.available, jnp.ones(shape, dtype))
+    return World(view, jnp.zeros(shape, int))
 
 
 def look(
-    key: Array, problem: Problem, world: World, choice: Array, *, beta: float
+    key: Array, problem: Problem, world: World, choice: Array, *, beta: float, once: bool
 ) -> tuple[World, Outcome, Array, Array]:
     """Chooses a flat index; returns the world after it, the outcome, reward and expected reward.
 
@@ -58,34 +52,35 @@ def look(
     the entry and its number of looks alone, so that policies can be compared on paired noise.
     """
     row, column = jnp.divmod(choice, problem.entries.shape[1])
-    times = world.times[row, column]
+    (observations, available, discounts), times = world.view, world.times[row, column]
     noise_key = jax.random.fold_in(jax.random.fold_in(key, choice), times)
     entry = problem.entries[row, column]
     value = entry + problem.noise * jax.random.normal(noise_key)
-    discount = _discount(beta, times, value.dtype)
+    discount = discounts[row, column]
     # Nothing is seen twice where a second look would show the very same value.
     seen = (discount > 0) & ((times == 0) | (problem.noise > 0))
     weight = seen.astype(value.dtype)
     outcome = Outcome(row, column, value, weight)
-    world = World(
-        world.observations.add(row, column, value, weight), world.times.at[row, column].add(1)
-    )
+    if once:
+        available = available.at[row, column].set(False)
+    after = jnp.power(jnp.asarray(beta, value.dtype), times + 1)
+    # Entry by entry: between two picks nothing of the size of the matrix is computed.
+    view = View(observations.add(*outcome), available, discounts.at[row, column].set(after))
+    world = World(view, world.times.at[row, column].add(1))
     return world, outcome, discount * value, discount * entry
 
 
 def initial_design(
-    key: Array, noise_key: Array, problem: Problem, *, size: int, beta: float
+    key: Array, noise_key: Array, problem: Problem, *, size: int, beta: float, once: bool
 ) -> World:
     """`size` looks at existing entries, uniform with replacement."""
-    rows, columns = problem.entries.shape
     existing_first = jnp.argsort(~problem.available.ravel())
     choices = existing_first[jax.random.randint(key, (size,), 0, problem.available.sum())]
 
     def one(world: World, choice: Array) -> tuple[World, None]:
-        return look(noise_key, problem, world, choice, beta=beta)[0], None
+        return look(noise_key, problem, world, choice, beta=beta, once=once)[0], None
 
-    empty = World(Observations.empty(rows, columns), jnp.zeros((rows, columns), int))
-    return lax.scan(one, empty, choices)[0]
+    return lax.scan(one, untouched(problem), choices)[0]
 
 
 def best_rewards(problem: Problem, world: World, *, horizon: int, beta: float, once: bool) -> Array:
@@ -94,8 +89,8 @@ def best_rewards(problem: Problem, world: World, *, horizon: int, beta: float, o
     `once`: the largest available entries. beta = 1: the largest entry again and again. Else the
     largest values of entry beta^j over positive entries, and zeros where there are none.
     """
-    now = view(problem, world, beta=beta, once=once)
-    value = jnp.where(now.available, now.discount * problem.entries, -jnp.inf).ravel()
+    _, available, discount = world.view
+    value = jnp.where(available, discount * problem.entries, -jnp.inf).ravel()
     if once or beta == 0:
         best = lax.top_k(value, min(horizon, value.size))[0]
         best = jnp.pad(best, (0, horizon - best.size), constant_values=-jnp.inf)

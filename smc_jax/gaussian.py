@@ -14,9 +14,9 @@ from typing import NamedTuple
 import chex
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array, lax
 
+from smc_jax.symmetric import upper_triangle
 from smc_jax.types import Observations, Parameters
 
 
@@ -51,20 +51,12 @@ def inverse_and_log_det(matrices: Array) -> tuple[Array, Array]:
     return -swept, jnp.log(pivots).sum(0)
 
 
-def _symmetric(k: int) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
-    """Rows and columns of a K x K matrix's upper triangle, and where in it each entry is."""
-    upper = np.triu_indices(k)
-    place = np.zeros((k, k), int)
-    place[upper] = np.arange(upper[0].size)
-    return upper, np.maximum(place, place.T)
-
-
 def _solve(
     loadings: Array, intercepts: Array, variance: Array, observations: Observations
 ) -> tuple[Array, Array, Array]:
     """C_n [K, K, N], log det A_n [N] and W'(total_n - count_n b) / s2 [K, N], batch axis last."""
     k = loadings.shape[1]
-    (i, j), place = _symmetric(k)
+    (i, j), place = upper_triangle(k)
     precision = (loadings[:, i] * loadings[:, j]).T @ (observations.count / variance)
     covariance, log_det = inverse_and_log_det(precision[place] + jnp.eye(k)[:, :, None])
     centred = observations.total - observations.count * intercepts[:, None]
@@ -117,7 +109,7 @@ def _log_likelihood_forward(
     value = -0.5 * (constant + log_det.sum() + quadratic)
 
     k = mean.shape[0]
-    upper, place = _symmetric(k)
+    upper, place = upper_triangle(k)
     spread = (count / variance @ covariance[upper].T)[:, place]  # [D, K, K]
     pull = residual / variance
     d_loadings = pull @ mean.T - jnp.einsum("dkl,dl->dk", spread, loadings)
@@ -225,7 +217,7 @@ def entry_moments(parameters: Parameters, columns: Columns) -> tuple[Array, Arra
     w'C w is a sum over pairs of factors, for all entries one product of matrices.
     """
     w = parameters.loadings
-    (i, j), _ = _symmetric(w.shape[1])
+    (i, j), _ = upper_triangle(w.shape[1])
     mean = parameters.intercepts[:, None] + w @ columns.mean.T
     times = jnp.where(i == j, 1.0, 2.0)
     return mean, (times * w[:, i] * w[:, j]) @ columns.covariance[:, i, j].T

@@ -84,36 +84,33 @@ def make_loop(
     """
     batch = -(-horizon // refits)
 
-    def look_around(carry: Carry) -> Any:
-        return environment.view(carry.problem, carry.world, beta=beta, once=once)
-
     def start(seed: Array) -> tuple[Carry, Array]:
         problem_key, design_key, noise_key, policy_key, init_key = seed_keys(seed)
         problem = make_problem(problem_key, seed)
-        world = environment.initial_design(design_key, noise_key, problem, size=initial, beta=beta)
+        world = environment.initial_design(
+            design_key, noise_key, problem, size=initial, beta=beta, once=once
+        )
         best = environment.best_rewards(problem, world, horizon=horizon, beta=beta, once=once)
-        now = environment.view(problem, world, beta=beta, once=once)
-        state = policy.init(init_key, now, problem)
+        state = policy.init(init_key, world.view, problem)
         # Its shape is that of the data, not of the experiment: without it, one program for all.
         problem = problem._replace(truth=None)
         return Carry(policy_key, noise_key, problem, world, state), best
 
     def pick(carry: Carry, key: Array) -> tuple[Carry, Step]:
         choose_key, absorb_key = jax.random.split(key)
-        now = look_around(carry)
-        choice = policy.choose(choose_key, carry.policy, now)
-        inside = (choice >= 0) & (choice < now.available.size)  # a gather would clamp in silence
-        valid = inside & now.available.ravel()[choice]
+        view = carry.world.view
+        choice = policy.choose(choose_key, carry.policy, view)
+        inside = (choice >= 0) & (choice < view.available.size)  # a gather would clamp in silence
+        valid = inside & view.available.ravel()[choice]
         world, outcome, reward, expected = environment.look(
-            carry.noise_key, carry.problem, carry.world, choice, beta=beta
+            carry.noise_key, carry.problem, carry.world, choice, beta=beta, once=once
         )
-        carry = carry._replace(world=world)
-        state = policy.absorb(absorb_key, carry.policy, look_around(carry), outcome)
+        state = policy.absorb(absorb_key, carry.policy, world.view, outcome)
         step = Step(outcome.row, outcome.column, reward, expected, valid)
-        return carry._replace(policy=state), step
+        return carry._replace(world=world, policy=state), step
 
     def refit(carry: Carry, key: Array) -> Carry:
-        return carry._replace(policy=policy.refit(key, carry.policy, look_around(carry)))
+        return carry._replace(policy=policy.refit(key, carry.policy, carry.world.view))
 
     def picks(carry: Carry, key: Array) -> tuple[Carry, Step]:
         return lax.scan(pick, carry, jax.random.split(key, batch))
@@ -123,7 +120,7 @@ def make_loop(
         carry = refit(carry._replace(key=key), refit_key)
         held_out = HeldOut(jnp.full((), jnp.nan), jnp.full((), jnp.nan))
         if held_out_errors is not None:
-            held_out = held_out_errors(held_out_key, carry.world.observations)
+            held_out = held_out_errors(held_out_key, carry.world.view.observations)
         record = Refit(policy.diagnose(carry.policy), held_out)
         carry, steps = picks(carry, pick_key)
         return carry, (record, steps)

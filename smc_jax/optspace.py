@@ -16,10 +16,10 @@ from typing import NamedTuple
 import chex
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array, lax
 from jax.scipy.linalg import cho_factor, cho_solve, solve_triangular
 
+from smc_jax.symmetric import upper_triangle
 from smc_jax.types import Observations
 
 Pair = tuple[Array, Array]  # one [D, r], one [N, r]
@@ -88,9 +88,7 @@ def solve_core(
     A ridge on dS of ten roundings of the trace keeps a core finite that is not determined.
     """
     r = core.shape[0]
-    first, second = np.triu_indices(r)
-    place = np.zeros((r, r), int)  # of x_a x_b, which is x_b x_a, among the products
-    place[first, second] = place[second, first] = np.arange(first.size)
+    (first, second), place = upper_triangle(r)  # x_a x_b is x_b x_a
     products_left, products_right = (f[:, first] * f[:, second] for f in (left, right))
     products = (mask.T @ products_left).T @ products_right
     normal = products[place[:, None, :, None], place[None, :, None, :]].reshape(r * r, r * r)

@@ -46,8 +46,9 @@ def test_shift_and_scale_of_the_data_are_those_of_the_draws(loadings):
 
 
 def test_nothing_or_one_value_seen_keeps_the_units():
-    one = jnp.zeros((3, 4)).at[1, 2].set(1.0)
-    for observations in (Observations.empty(3, 4), Observations.from_matrix(7.0 * one, one)):
+    one, all_ = jnp.zeros((3, 4)).at[1, 2].set(1.0), jnp.ones((3, 4))
+    seen = [Observations.from_matrix(7.0 * one, one), Observations.from_matrix(-7.28 * all_, all_)]
+    for observations in (Observations.empty(3, 4), *seen):
         state, _, diagnostics = fitted(observations, "signed")
         assert state.scale == 1
         assert diagnostics.finite

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from smc_jax.data.download import ARCHIVES, fetch
-from smc_jax.data.jester import JOKES, jester_block, read_jester
+from smc_jax.data.jester import JOKES, read_jester
 from smc_jax.data.ratings import DataError
 
 
@@ -148,21 +148,6 @@ def test_damaged_files(tmp_path):
         read_jester(tmp_path / "j.csv.gz")
 
 
-def test_block_draws_complete_users_by_the_seed(tmp_path):
-    (tmp_path / "j.csv").write_bytes(csv_of(a_table(users=40)))
-    ratings = read_jester(tmp_path / "j.csv")
-    blocks = [jester_block(ratings, seed, columns=20) for seed in (1, 1, 2)]
-    drawn = [block.column_ids.tolist() for block in blocks]
-    assert drawn[0] == drawn[1] != drawn[2]
-    assert not {2, 3} & set(drawn[0] + drawn[2])
-    assert len(set(drawn[0])) == 20
-    values, mask = blocks[0].dense()
-    assert mask.all()
-    np.testing.assert_array_equal(values, ratings.dense()[0][:, np.array(drawn[0]) - 1])
-    with pytest.raises(DataError, match=r"^columns: 38 users rated every joke, not 1000$"):
-        jester_block(ratings, 0)
-
-
 def test_ratings_as_published():
     folder = os.environ.get("SMC_DATA_DIR")
     names = [ARCHIVES["jester"].name, *(name for name, _ in ARCHIVES["jester"].copies)]
@@ -178,6 +163,3 @@ def test_ratings_as_published():
     assert complete.shape == (100, 7_200)
     assert round(complete.value.mean(dtype=float), 4) == 1.0971
     assert round(complete.value.std(dtype=float), 4) == 5.1966
-    block = jester_block(ratings, seed=0)
-    assert block.shape == (100, 1000)
-    assert block.value.size == 100_000

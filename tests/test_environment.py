@@ -9,8 +9,7 @@ import pytest
 from scipy import stats
 
 from smc_jax import environment
-from smc_jax.environment import Problem, World
-from smc_jax.types import Observations
+from smc_jax.environment import Problem, untouched
 
 
 def make_problem(entries, *, noise=0.0, available=None):
@@ -19,18 +18,14 @@ def make_problem(entries, *, noise=0.0, available=None):
     return Problem(entries, jnp.asarray(noise, float), available, None)
 
 
-def untouched(problem):
-    rows, columns = problem.entries.shape
-    return World(Observations.empty(rows, columns), jnp.zeros((rows, columns), int))
-
-
-def follow(problem, choices, *, beta, key=None, world=None):
+def follow(problem, choices, *, beta, once=False, key=None, world=None):
     """Looks at one entry after another: the world after, and (outcome, reward, expected) each."""
     key = jax.random.key(0) if key is None else key
     world = untouched(problem) if world is None else world
     records = []
     for choice in choices:
-        world, *record = environment.look(key, problem, world, jnp.asarray(choice), beta=beta)
+        choice = jnp.asarray(choice)
+        world, *record = environment.look(key, problem, world, choice, beta=beta, once=once)
         records.append(record)
     return world, records
 
@@ -56,7 +51,7 @@ def test_a_hidden_repeat_earns_exactly_nothing_and_is_not_seen():
     assert reward == 0.0
     assert expected == 0.0
     assert outcome.weight == 0.0
-    jax.tree.map(np.testing.assert_array_equal, once.observations, twice.observations)
+    jax.tree.map(np.testing.assert_array_equal, once.view.observations, twice.view.observations)
     np.testing.assert_array_equal(twice.times, [[0, 2]])
 
 
@@ -65,9 +60,9 @@ def test_repeats_are_seen_where_the_discount_leaves_something():
     world, records = follow(problem, [1, 1, 1], beta=0.5)
     values = np.array([record[0].value for record in records])
     assert len(set(values.tolist())) == 3  # each look has noise of its own
-    np.testing.assert_array_equal(world.observations.count, [[0, 3]])
-    np.testing.assert_allclose(world.observations.total, [[0, values.sum()]], rtol=1e-6)
-    np.testing.assert_allclose(world.observations.square, [[0, (values**2).sum()]], rtol=1e-6)
+    np.testing.assert_array_equal(world.view.observations.count, [[0, 3]])
+    np.testing.assert_allclose(world.view.observations.total, [[0, values.sum()]], rtol=1e-6)
+    np.testing.assert_allclose(world.view.observations.square, [[0, (values**2).sum()]], rtol=1e-6)
     np.testing.assert_allclose(
         [record[1] for record in records], values * [1.0, 0.5, 0.25], rtol=1e-6
     )
@@ -90,7 +85,7 @@ def test_noise_is_normal_with_the_stated_deviation():
     problem = make_problem(np.full((40, 50), 2.0), noise=0.7)
     looks = jax.vmap(
         lambda choice: environment.look(
-            jax.random.key(5), problem, untouched(problem), choice, beta=0.0
+            jax.random.key(5), problem, untouched(problem), choice, beta=0.0, once=True
         )[2]
     )(jnp.arange(2000))
     # Kolmogorov-Smirnov at 0.001: fails for 0.1 % of the seeds.
@@ -100,16 +95,16 @@ def test_noise_is_normal_with_the_stated_deviation():
 def test_view_discounts_and_forbids():
     exists = [[True, True], [False, True]]
     problem = make_problem([[1.0, 2.0], [9.0, 4.0]], available=exists)
-    world, _ = follow(problem, [1, 1, 3], beta=0.5)
-    free = environment.view(problem, world, beta=0.5, once=False)
-    np.testing.assert_array_equal(free.available, exists)
-    np.testing.assert_array_equal(free.discount, [[1.0, 0.25], [1.0, 0.5]])
-    once = environment.view(problem, world, beta=0.5, once=True)
-    np.testing.assert_array_equal(once.available, [[True, False], [False, False]])
-    zero = environment.view(problem, world, beta=0.0, once=False)
-    np.testing.assert_array_equal(zero.discount, [[1.0, 0.0], [1.0, 0.0]])
-    undiscounted = environment.view(problem, world, beta=1.0, once=False)
-    np.testing.assert_array_equal(undiscounted.discount, np.ones((2, 2)))
+
+    def view(**settings):
+        return follow(problem, [1, 1, 3], **settings)[0].view
+
+    np.testing.assert_array_equal(view(beta=0.5).available, exists)
+    np.testing.assert_array_equal(view(beta=0.5).discount, [[1.0, 0.25], [1.0, 0.5]])
+    forbidden = view(beta=0.5, once=True).available
+    np.testing.assert_array_equal(forbidden, [[True, False], [False, False]])
+    np.testing.assert_array_equal(view(beta=0.0).discount, [[1.0, 0.0], [1.0, 0.0]])
+    np.testing.assert_array_equal(view(beta=1.0).discount, np.ones((2, 2)))
 
 
 @pytest.mark.parametrize("beta", [0.0, 1.0])
@@ -119,32 +114,32 @@ def test_design_counts_its_looks_and_keeps_to_existing_entries(beta):
     entries = np.where(exists, np.arange(12.0).reshape(3, 4) - 5.0, np.nan)
     problem = make_problem(entries, available=exists)._replace(noise=jnp.asarray(1e-6))
     world = environment.initial_design(
-        jax.random.key(0), jax.random.key(1), problem, size=30, beta=beta
+        jax.random.key(0), jax.random.key(1), problem, size=30, beta=beta, once=False
     )
     times = np.asarray(world.times)
     assert times.sum() == 30
     assert times[~exists].sum() == 0
     assert times.max() > 1  # 30 looks at 8 entries: with replacement
     seen = np.minimum(times, 1) if beta == 0 else times
-    np.testing.assert_array_equal(world.observations.count, seen)
+    np.testing.assert_array_equal(world.view.observations.count, seen)
     total = seen * np.nan_to_num(entries)
-    np.testing.assert_allclose(world.observations.total, total, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(world.view.observations.total, total, rtol=1e-4, atol=1e-4)
 
 
 def test_a_second_look_at_an_entry_without_noise_shows_nothing_new():
     problem = make_problem(np.ones((1, 2)))
     world = environment.initial_design(
-        jax.random.key(0), jax.random.key(1), problem, size=9, beta=0.5
+        jax.random.key(0), jax.random.key(1), problem, size=9, beta=0.5, once=False
     )
     assert world.times.sum() == 9
-    np.testing.assert_array_equal(world.observations.count, [[1, 1]])
+    np.testing.assert_array_equal(world.view.observations.count, [[1, 1]])
 
 
 def test_design_is_uniform_over_existing_entries():
     exists = np.asarray([[True, False, True], [True, True, False]])
     problem = make_problem(np.zeros((2, 3)), available=exists)
     world = environment.initial_design(
-        jax.random.key(0), jax.random.key(1), problem, size=2000, beta=1.0
+        jax.random.key(0), jax.random.key(1), problem, size=2000, beta=1.0, once=False
     )
     # Chi-square at 0.001: fails for 0.1 % of the seeds.
     assert stats.chisquare(np.asarray(world.times)[exists]).pvalue > 1e-3
@@ -153,10 +148,10 @@ def test_design_is_uniform_over_existing_entries():
 def test_a_design_of_nothing():
     problem = make_problem(np.zeros((2, 3)))
     world = environment.initial_design(
-        jax.random.key(0), jax.random.key(1), problem, size=0, beta=0.0
+        jax.random.key(0), jax.random.key(1), problem, size=0, beta=0.0, once=False
     )
     assert world.times.sum() == 0
-    assert world.observations.count.sum() == 0
+    assert world.view.observations.count.sum() == 0
 
 
 def best_totals(entries, exists, times, *, horizon, beta, once):
@@ -203,7 +198,7 @@ def test_best_rewards_once(name, design, beta):
     """Top entries still available, negative ones too where nothing else is left."""
     entries, exists = MATRICES[name]
     problem = make_problem(entries, available=exists)
-    world, _ = follow(problem, design, beta=beta)
+    world, _ = follow(problem, design, beta=beta, once=True)
     left = int((exists & (np.asarray(world.times) == 0)).sum())
     best = environment.best_rewards(problem, world, horizon=left, beta=beta, once=True)
     expected = best_totals(entries, exists, world.times, horizon=left, beta=beta, once=True)
@@ -212,12 +207,14 @@ def test_best_rewards_once(name, design, beta):
 
 def test_best_rewards_where_nothing_is_positive():
     problem = make_problem([[-1.0, -0.5], [-2.0, -0.7]])
-    world, _ = follow(problem, [2], beta=0.0)
     for beta in (0.0, 0.3, 0.9):  # a repeat comes as near to nothing as one likes
+        world, _ = follow(problem, [2], beta=beta)
         best = environment.best_rewards(problem, world, horizon=6, beta=beta, once=False)
         np.testing.assert_array_equal(best, np.zeros(6))
+    world, _ = follow(problem, [2], beta=1.0)
     undiscounted = environment.best_rewards(problem, world, horizon=6, beta=1.0, once=False)
     np.testing.assert_array_equal(undiscounted, np.full(6, -0.5))
+    world, _ = follow(problem, [2], beta=0.0, once=True)
     once = environment.best_rewards(problem, world, horizon=3, beta=0.0, once=True)
     np.testing.assert_allclose(once, [-0.5, -0.7, -1.0])
 

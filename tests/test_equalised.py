@@ -11,7 +11,7 @@ from smc_jax.environment import Problem
 from smc_jax.policies import Policy
 from smc_jax.policies.base import best_available
 from smc_jax.policies.equalised import column_offsets, equalised
-from smc_jax.types import Observations, Outcome
+from smc_jax.types import Observations, Outcome, View
 
 
 def rating_problem(seed=0, rows=6, columns=8):
@@ -58,10 +58,8 @@ def test_the_inner_policy_sees_columns_without_their_offsets():
     problem, _ = rating_problem()
     policy = equalised(knower(), strength=0.5)
     mask = jnp.asarray(np.random.default_rng(2).random((6, 8)) < 0.7)
-    world = environment.World(
-        Observations.from_matrix(problem.entries, mask), jnp.asarray(mask, int)
-    )
-    view = environment.view(problem, world, beta=0.0, once=True)
+    observations = Observations.from_matrix(problem.entries, mask)
+    view = View(observations, problem.available & ~mask, jnp.where(mask, 0.0, 1.0))
     key = jax.random.key(0)
     state = policy.refit(key, policy.init(key, view, problem), view)
     offsets = np.asarray(column_offsets(view.observations, strength=0.5))
@@ -78,15 +76,13 @@ def test_nobody_is_served_for_rating_high():
     problem, offsets = rating_problem(3, rows=20, columns=30)
 
     def picks(policy):
-        world = environment.World(Observations.empty(20, 30), jnp.zeros((20, 30), int))
+        world = environment.untouched(problem)
         key = jax.random.key(0)
-        view = environment.view(problem, world, beta=0.0, once=True)
-        state = policy.init(key, view, problem)
+        state = policy.init(key, world.view, problem)
         columns = []
         for _ in range(60):
-            view = environment.view(problem, world, beta=0.0, once=True)
-            choice = policy.choose(key, state, view)
-            world, outcome, *_ = environment.look(key, problem, world, choice, beta=0.0)
+            choice = policy.choose(key, state, world.view)
+            world, outcome, *_ = environment.look(key, problem, world, choice, beta=0.0, once=True)
             columns.append(int(outcome.column))
         return np.bincount(columns, minlength=30)
 

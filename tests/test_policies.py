@@ -50,32 +50,31 @@ def compiled(name):
     return policy, Policy(*map(counted, Policy._fields)), traces
 
 
-look = jax.jit(environment.look, static_argnames="beta")
-see = jax.jit(environment.view, static_argnames=("beta", "once"))
+look = jax.jit(environment.look, static_argnames=("beta", "once"))
 
 
 @functools.cache
-def begin(beta):
+def begin(beta, once):
     problem = synthetic(rows=ROWS, columns=COLUMNS, true_rank=2)(jax.random.key(0))
     keys = jax.random.split(jax.random.key(1))
-    return problem, environment.initial_design(*keys, problem, size=8, beta=beta)
+    return problem, environment.initial_design(*keys, problem, size=8, beta=beta, once=once)
 
 
 def play(policy, *, beta, once, batches=2, picks=3):
     """A short run: the states after each call, and the views and choices."""
-    problem, world = begin(beta)
+    problem, world = begin(beta, once)
     keys = iter(jax.random.split(jax.random.key(2), 1 + batches * (1 + 2 * picks)))
-    states = [policy.init(next(keys), see(problem, world, beta=beta, once=once), problem)]
+    states = [policy.init(next(keys), world.view, problem)]
     views, choices = [], []
     for _ in range(batches):
-        now = see(problem, world, beta=beta, once=once)
-        states.append(policy.refit(next(keys), states[-1], now))
+        states.append(policy.refit(next(keys), states[-1], world.view))
         for _ in range(picks):
-            choices.append(policy.choose(next(keys), states[-1], now))
-            views.append(now)
-            world, outcome, *_ = look(jax.random.key(3), problem, world, choices[-1], beta=beta)
-            now = see(problem, world, beta=beta, once=once)
-            states.append(policy.absorb(next(keys), states[-1], now, outcome))
+            choices.append(policy.choose(next(keys), states[-1], world.view))
+            views.append(world.view)
+            world, outcome, *_ = look(
+                jax.random.key(3), problem, world, choices[-1], beta=beta, once=once
+            )
+            states.append(policy.absorb(next(keys), states[-1], world.view, outcome))
     return states, views, choices
 
 
@@ -147,6 +146,27 @@ def test_a_score_that_is_not_a_number_is_no_choice():
     assert best_available(reward.at[0, 0].set(jnp.nan), available) == -1
 
 
+@pytest.mark.parametrize("name", ["thompson", "particle", "icf", "empirical", "oracle"])
+def test_draws_have_the_noise_of_an_entry_where_it_is_asked_for(name):
+    problem, world = begin(0.0, True)
+
+    def choices(*, entry_noise, noisy):
+        setting = fitted_setting()._replace(entry_noise=entry_noise)
+        policy = POLICIES[name](setting, noisy=noisy, **SMALL.get(name, {}))
+
+        @jax.jit
+        def choice(key):
+            init_key, refit_key, choose_key = jax.random.split(key, 3)
+            state = policy.init(init_key, world.view, problem)
+            return policy.choose(choose_key, policy.refit(refit_key, state, world.view), world.view)
+
+        return [int(choice(jax.random.key(number))) for number in range(12)]
+
+    without = choices(entry_noise=True, noisy=False)
+    assert without == choices(entry_noise=False, noisy=True)
+    assert without != choices(entry_noise=True, noisy=True)
+
+
 @pytest.mark.parametrize("name", ["particle", "icf"])
 def test_standardised_models_choose_alike_in_any_units(name):
     """The first choices on values 20 + 8 y are those on y, though the models have fixed scales."""
@@ -158,17 +178,18 @@ def test_standardised_models_choose_alike_in_any_units(name):
             jnp.asarray(entries), jnp.zeros(()), jnp.ones(entries.shape, bool), None
         )
         world = environment.initial_design(
-            jax.random.key(1), jax.random.key(2), made, size=12, beta=0.0
+            jax.random.key(1), jax.random.key(2), made, size=12, beta=0.0, once=True
         )
-        now = see(made, world, beta=0.0, once=True)
+        now = world.view
         state = policy.refit(jax.random.key(3), policy.init(jax.random.key(4), now, made), now)
         chosen = []
         for number in range(4):
             key = jax.random.fold_in(jax.random.key(5), number)
-            chosen.append(int(policy.choose(key, state, now)))
-            world, outcome, *_ = look(jax.random.key(2), made, world, chosen[-1], beta=0.0)
-            now = see(made, world, beta=0.0, once=True)
-            state = policy.absorb(key, state, now, outcome)
+            chosen.append(int(policy.choose(key, state, world.view)))
+            world, outcome, *_ = look(
+                jax.random.key(2), made, world, chosen[-1], beta=0.0, once=True
+            )
+            state = policy.absorb(key, state, world.view, outcome)
         return chosen
 
     assert choices(20.0, 8.0) == choices(0.0, 1.0)

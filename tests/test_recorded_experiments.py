@@ -95,11 +95,11 @@ def test_error_and_density_of_predictions():
 def test_what_is_held_out_is_predicted_better_the_more_is_seen(jokes):
     """Made-up ratings of few factors and unit noise."""
     config = jester_config({"inference.first_steps": 600})
-    error, density, _ = np.asarray(predictions.single_fit(config, 0.6)(np.uint32(1000)))
-    assert 0.9 / jokes.std() < error < 1.5 / jokes.std()
+    fit = predictions.single_fit(config, 0.6)(np.uint32(1000))
+    assert 0.9 / jokes.std() < fit.error < 1.5 / jokes.std()
     blind = predictions.single_fit(config, 0.02)(np.uint32(1000))
-    assert blind[0] > 1.5 * error
-    assert blind[1] < density
+    assert blind.error > 1.5 * fit.error
+    assert blind.density < fit.density
 
 
 def test_a_grid_of_the_model_is_held_out(tmp_path):

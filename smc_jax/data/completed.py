@@ -36,7 +36,7 @@ def completed(
 
     Args:
       ratings: the block.
-      ranks: those that are tried.
+      ranks: those that are tried, as far as the block has rows and columns for them.
       held_out: fraction of the ratings that choose the rank.
       seed: which ones these are.
     """
@@ -51,7 +51,7 @@ def completed(
     def error(rank: int) -> float:
         return float(np.sqrt(np.mean((predict(mask & ~held, rank) - values)[held] ** 2)))
 
-    errors = {rank: error(rank) for rank in ranks}
+    errors = {rank: error(rank) for rank in ranks if rank <= min(values.shape)}
     rank = min(errors, key=lambda rank: errors[rank])
     prediction = predict(mask, rank)
     if ratings.bounds is not None:

@@ -56,15 +56,6 @@ def read_jester(path: str | PathLike[str]) -> Ratings:
     )
 
 
-def jester_block(ratings: Ratings, seed: int, columns: int = 1000) -> Ratings:
-    """All jokes, and `columns` of the users who rated every one, drawn by the seed."""
-    complete = np.flatnonzero(ratings.column_counts() == ratings.shape[0])
-    if complete.size < columns:
-        raise DataError(f"columns: {complete.size} users rated every joke, not {columns}")
-    drawn = np.random.default_rng(seed).choice(complete, columns, replace=False)
-    return ratings.select(columns=drawn)
-
-
 def _parse_workbook(data: bytes, source: str) -> tuple[np.ndarray, np.ndarray]:
     try:
         # Without a log file of its own xlrd prints its remarks.

@@ -35,7 +35,12 @@ def pairwise(*, strength: float, floor: float, centred: bool) -> Belief:
 
 
 def empirical(
-    setting: Setting, *, strength: float = 2.0, floor: float = 0.5, centred: bool = False
+    setting: Setting,
+    *,
+    strength: float = 2.0,
+    floor: float = 0.5,
+    centred: bool = False,
+    noisy: bool = True,
 ) -> Policy:
     """Thompson draws from N(mean, covariance) of what was seen, conditioned on every pick.
 
@@ -46,6 +51,7 @@ def empirical(
         pairwise-complete estimate positive definite; raising eigenvalues does, and leaves the
         leading ones, which say where the good entries are, alone.
       centred: whether rows have means, or the second moment about zero is taken.
+      noisy: see `thompson`; the noise has the least eigenvalue for its variance.
     """
     belief = pairwise(strength=strength, floor=floor, centred=centred)
-    return point_sampling(belief, entry_noise=setting.entry_noise)
+    return point_sampling(belief, entry_noise=setting.entry_noise and noisy)

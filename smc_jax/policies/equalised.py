@@ -35,7 +35,8 @@ def equalised(policy: Policy, *, strength: float = 2.0) -> Policy:
     What it is paid, and so its regret, is as without. It is meant for entries that are chosen once:
     a discounted reward would be that of the shifted value. The offsets are those of what was seen:
     a column that was served its best entries counts as one that rates high, which spreads the picks
-    further. An oracle is told the matrix without its true offsets, and sees the estimated ones.
+    further. An oracle of the matrix itself is told it without its true offsets, and sees values
+    without the estimated ones.
     """
 
     def shift(view: View, offsets: Array) -> View:

@@ -24,6 +24,7 @@ def icf(
     factor_variance: float | None = None,
     draws: int = 10,
     exploration: float = 1.0,
+    noisy: bool = False,
     **settings: Any,
 ) -> Policy:
     """Draws of the item factors from a chain, and the user factors exactly given each of them.
@@ -38,6 +39,7 @@ def icf(
       factor_variance: su2 = sv2; learned where it is None.
       draws: of V at each refit.
       exploration: of `linucb`.
+      noisy: see `policies.thompson.thompson`; its authors draw factors, not ratings.
       **settings: `sweeps` and others of `pmf.gibbs`.
     """
     if rule not in RULES:
@@ -52,7 +54,7 @@ def icf(
     if setting.standardise:
         belief = standardised(belief)
     if rule == "thompson":
-        return sampling(belief, entry_noise=False)  # the authors draw factors, not ratings
+        return sampling(belief, entry_noise=setting.entry_noise and noisy)
 
     def summarise(column: ColumnView) -> Array:
         mean, variance, _ = column.prediction

@@ -1,6 +1,7 @@
 """The oracle: knows the covariance, and only has to find the best entries."""
 
 from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 
@@ -24,13 +25,19 @@ def truth(problem: Problem) -> Parameters:
 
 
 def population(*, centred: bool) -> Callable[[Problem], Parameters]:
-    """Mean and covariance over all columns of the matrix itself, or the moment about zero."""
+    """Mean and covariance over all columns of the matrix itself, or the moment about zero.
+
+    The moment is made of the two: of products of pairs that are not all there, with means far from
+    zero, many eigenvalues would be negative.
+    """
 
     def reveal(problem: Problem) -> Parameters:
         whole = Observations.from_matrix(problem.entries, problem.available)
-        rows = problem.entries.shape[0]
-        centre = row_means(whole, strength=0.0) if centred else jnp.zeros(rows, whole.total.dtype)
-        return factorise(shrunk(pairs(whole, centre), strength=0.0), centre, floor=1e-3)
+        mean = row_means(whole, strength=0.0)
+        covariance = shrunk(pairs(whole, mean), strength=0.0)
+        if centred:
+            return factorise(covariance, mean, floor=1e-3)
+        return factorise(covariance + jnp.outer(mean, mean), jnp.zeros_like(mean), floor=1e-3)
 
     return reveal
 
@@ -42,28 +49,25 @@ COVARIANCES = {
 }
 
 
-def oracle(
-    setting: Setting, *, picks: str = "thompson", draws: int = 16, covariance: str = "true"
-) -> Policy:
+def oracle(setting: Setting, *, covariance: str = "true", **settings: Any) -> Policy:
     """Picks by Thompson draws (the paper) or by IDS, under parameters that it is told.
 
     Args:
       setting: of the experiment.
-      picks: `thompson` or `ids`.
-      draws: matrix samples that IDS keeps.
       covariance: `true` (what the data were drawn from), or, over all columns of the matrix
         itself, `second_moment` about zero (the paper on real data) or mean and covariance
         (`population`).
+      **settings: `picks`, `thompson` or `ids`; `noisy` of thompson; `draws` and `best_of` of ids.
     """
     if covariance not in COVARIANCES:
         known = ", ".join(COVARIANCES)
         raise ValueError(f"oracle.covariance: unknown {covariance!r}; choose from {known}")
-    return _told(setting, "oracle", COVARIANCES[covariance], picks=picks, draws=draws)
+    return _told(setting, "oracle", COVARIANCES[covariance], **settings)
 
 
-def mean_oracle(setting: Setting, *, picks: str = "thompson", draws: int = 16) -> Policy:
+def mean_oracle(setting: Setting, **settings: Any) -> Policy:
     """The oracle that knows mean and covariance of the matrix itself; settings are `oracle`'s."""
-    return _told(setting, "mean_oracle", population(centred=True), picks=picks, draws=draws)
+    return _told(setting, "mean_oracle", population(centred=True), **settings)
 
 
 def _told(
@@ -71,12 +75,14 @@ def _told(
     name: str,
     reveal: Callable[[Problem], Parameters],
     *,
-    picks: str,
-    draws: int,
+    picks: str = "thompson",
+    noisy: bool = True,
+    draws: int = 16,
+    best_of: int = 1,
 ) -> Policy:
     belief = beliefs.known(reveal)
     if picks == "thompson":
-        return point_sampling(belief, entry_noise=setting.entry_noise)
+        return point_sampling(belief, entry_noise=setting.entry_noise and noisy)
     if picks == "ids":
-        return information_directed(belief, draws=draws)
+        return information_directed(belief, draws=draws, best_of=best_of)
     raise ValueError(f"{name}.picks: unknown {picks!r}; choose from thompson, ids")

@@ -157,6 +157,7 @@ def particle(
     shape: float = 2.0,
     rate: float = 2.0,
     users: str = "chosen",
+    noisy: bool = False,
 ) -> Policy:
     """Thompson Sampling from a filter that is never refitted.
 
@@ -170,6 +171,7 @@ def particle(
       shape: of the prior of su2.
       rate: of the same.
       users: `chosen` with the item, or `random`: one of those with something available arrives.
+      noisy: see `thompson`; its authors draw factors, not ratings.
     """
     if users not in USERS:
         raise ValueError(f"particle.users: unknown {users!r}; choose from {', '.join(USERS)}")
@@ -192,7 +194,7 @@ def particle(
     belief = Belief(init, lambda key, state, observations: state, draw, diagnose)
     if setting.standardise:
         belief = standardised(belief)
-    thompson = sampling(belief, entry_noise=False)  # the authors draw factors, not ratings
+    thompson = sampling(belief, entry_noise=setting.entry_noise and noisy)
 
     def choose(key: Array, state: Any, view: View) -> Array:
         if users == "chosen":
