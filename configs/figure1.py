@@ -19,7 +19,7 @@ Expected (seeds 0-9), regret at 100 % of the horizon of 2,600, by true rank:
   random     1072   2062   2881   3510   4070
 
 Each baseline's own settings were chosen on development seeds 1000-1003 at true ranks 1, 5 and 20,
-by the mean regret at 100 % of the horizon over the three:
+by the mean regret at 100 % of the horizon over the three (the geometric mean chooses the same):
   python -m launch.tune --config=configs/figure1.py --policy=POLICY --grid="FIELD=VALUE,VALUE ..." \
     --config.first_seed=1000 --config.seeds=4 --config.panel_values="(1,5,20)"
 

@@ -87,4 +87,8 @@ def markdown(summaries: dict[str, dict[str, Any]]) -> str:
             for field in ("effective_rank", "seconds"):
                 cells.append("" if one[field] is None else f"{one[field]:.1f}")
             lines.append("| " + " | ".join(cells) + " |")
+        for base, ratio in summary["policies"].get("ids", {}).get("ratio", {}).items():
+            if base != "ids":
+                cells = [f"{value:.2f}" for value in ratio.values() if value is not None]
+                lines += ["", f"ids / {base}: {', '.join(cells)}."]
     return "\n".join(lines) + "\n"

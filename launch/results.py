@@ -25,7 +25,7 @@ REFERENCES = (
     "ids",
     "thompson",
 )  # whom the others are compared with, pair by pair
-BASES = ("oracle", "mean_oracle", "ids")  # whose final regret the others' is divided by
+BASES = ("oracle", "mean_oracle", "ids")  # whose regret the others' is divided by
 PACKAGES = ("jax", "jaxlib", "numpyro", "optax", "numpy")
 
 
@@ -160,6 +160,15 @@ def summarise(curves: dict[str, Curves], times: dict[str, dict[str, Any]]) -> di
             and len(one.regret) > 1
             and (made[name] == made[other]).all()  # a run is no better for having ended earlier
         }
+    for one in policies.values():
+        one["ratio"] = {
+            base: {
+                p: one["regret"][p] / of if of else None
+                for p, of in policies[base]["regret"].items()
+            }
+            for base in BASES
+            if base in policies
+        }
     return {"policies": policies}
 
 
@@ -177,8 +186,8 @@ def table(summary: dict[str, Any]) -> str:
             spread = one["sem"][percent]
             line += f"{one['regret'][percent]:>8.1f} " + (f"±{spread:<4.0f}" if spread else 5 * " ")
         for reference in references:
-            base = policies[reference]["regret"]["100"]
-            line += f"{one['regret']['100'] / base:>14.2f}" if base else 14 * " "
+            ratio = one["ratio"][reference]["100"]
+            line += 14 * " " if ratio is None else f"{ratio:>14.2f}"
         rank = "" if one["effective_rank"] is None else f"{one['effective_rank']:.1f}"
         times = (one["seconds"], one["compile_seconds"])
         cells = ("" if seconds is None else f"{seconds:.1f}" for seconds in times)
@@ -191,6 +200,11 @@ def table(summary: dict[str, Any]) -> str:
                     f"{name} - {reference} at 100 %: {mean:+.1f}, 95 % interval"
                     f" [{low:+.1f}, {high:+.1f}]"
                 )
+    for base in references:
+        if "ids" in policies and base != "ids":
+            ratios = policies["ids"]["ratio"][base].values()
+            text = ", ".join("none" if ratio is None else f"{ratio:.2f}" for ratio in ratios)
+            lines.append(f"ids / {base} at {', '.join(map(str, FRACTIONS))} %: {text}")
     return "\n".join(lines)
 
 
