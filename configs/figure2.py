@@ -16,6 +16,6 @@ def get_config() -> config_dict.ConfigDict:
         "ids,thompson,oracle,mean_oracle,empirical,optspace,particle,icf,greedy,random"
     )
     config.panel_field = "data"
-    config.panel_values = ("jester", "movielens", "replay")
+    config.panel_values = ("jester", "movielens")
     config.horizon_reading = "bound"
     return config

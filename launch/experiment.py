@@ -10,6 +10,7 @@ from ml_collections import ConfigDict
 
 from configs import jester as jester_config
 from configs import movielens as movielens_config
+from configs import replay as replay_config
 from configs import synthetic as synthetic_config
 from configs import table as table_config
 from launch.data import fill_in_table, make_data
@@ -31,7 +32,7 @@ CONFIGS = {
     "synthetic": synthetic_config,
     "jester": jester_config,
     "movielens": movielens_config,
-    "replay": movielens_config,
+    "replay": replay_config,
     "table": table_config,
 }
 HORIZON_READINGS = ("bound", "true_rank")

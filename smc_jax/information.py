@@ -4,6 +4,9 @@ A finite set of S equally likely parameter draws stands for the posterior (Alg. 
 action a has an outcome distribution q_{s,a}, and `best[s]` is the action of highest mean.
 """
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -53,6 +56,12 @@ def normal_bins(mean: Array, scale: Array, bins: int) -> Array:
     return jnp.diff(below, axis=1, prepend=zero, append=one)
 
 
+def entropy_of_best(best: Array) -> Array:
+    """H(A*) [] of the best actions [S] of equally likely draws: no outcome says more about A*."""
+    share = jnp.zeros(best.shape).at[best_groups(best)].add(1.0 / best.size)
+    return -xlogy(share, share).sum()
+
+
 def histogram_gain(
     means: Array, scales: Array, best: Array, *, bins: int = 32, chunk: int = 1024
 ) -> Array:
@@ -100,6 +109,64 @@ def deterministic_choice(regret: Array, gain: Array, available: Array) -> Array:
     ratio = jnp.where(available, information_ratio(regret, gain), jnp.inf)
     fallback = argmin(jnp.where(available, regret, jnp.inf))
     return jnp.where(jnp.isfinite(ratio.min()), argmin(ratio), fallback)
+
+
+class Pruned(NamedTuple):
+    """A choice, and how many actions had to be evaluated for it."""
+
+    choice: Array  # [] int
+    evaluated: Array  # [] int
+
+
+def pruned_choice(
+    regret: Array,
+    bound: Array,
+    available: Array,
+    gains: Callable[[Array], Array],
+    *,
+    chunk: int = 128,
+) -> Pruned:
+    """The choice of `deterministic_choice`, without the gains of actions that it cannot be.
+
+    An upper bound on the gain bounds the ratio from below. Actions are evaluated in the order of
+    that, `chunk` at once, until none that is left can have a ratio as small as the best found.
+
+    Args:
+      regret: [A].
+      bound: [A], at least the gain; zero where nothing is learned.
+      available: [A].
+      gains: from indices [C] of actions to their gains [C].
+      chunk: C.
+    """
+    size = regret.size
+    chunk = min(chunk, size)
+    # Rounding may leave a gain just above its bound.
+    slack = jnp.where(bound > 0.0, 1.001 * bound + 1e-5, 0.0)
+    floor = jnp.where(available, information_ratio(regret, slack), jnp.inf)
+
+    def unfinished(state: tuple) -> Array:
+        floor, ratio, _, _ = state
+        least = floor.min()
+        return (least <= ratio) & jnp.isfinite(least)
+
+    def evaluate(state: tuple) -> tuple:
+        floor, ratio, choice, evaluated = state
+        least, index = lax.top_k(-floor, chunk)
+        candidate = jnp.isfinite(least)
+        found = jnp.where(candidate, information_ratio(regret[index], gains(index)), jnp.inf)
+        first = jnp.where(found == found.min(), index, size).min()
+        better = (found.min() < ratio) | ((found.min() == ratio) & (first < choice))
+        return (
+            floor.at[index].set(jnp.inf),
+            jnp.where(better, found.min(), ratio),
+            jnp.where(better, first, choice),
+            evaluated + candidate.sum(),
+        )
+
+    start = (floor, jnp.full((), jnp.inf, floor.dtype), jnp.full((), size), jnp.zeros((), int))
+    _, ratio, choice, evaluated = lax.while_loop(unfinished, evaluate, start)
+    fallback = argmin(jnp.where(available, regret, jnp.inf))
+    return Pruned(jnp.where(jnp.isfinite(ratio), choice, fallback), evaluated)
 
 
 def two_action_mixture(

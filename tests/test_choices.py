@@ -193,6 +193,26 @@ def test_regret_can_be_measured_from_the_average_of_the_best(best_of, spread):
         assert choice == ratio.argmin() != expected.argmax()
 
 
+@pytest.mark.parametrize("scope", SCOPES)
+def test_histograms_are_pruned_without_another_choice(scope):
+    """Frozen ratios are those of all entries; conditioned ones are made where they can be least."""
+    problem, view = seen_problem(rows=6, columns=5)
+    choices = []
+    for conditioned in (True, False):
+        policy = information_directed(
+            jittered(2.0), draws=16, scope=scope, gain="histogram", conditioned=conditioned
+        )
+
+        @jax.jit
+        def choice(key, policy=policy):
+            state = policy.init(key, view, told(problem))
+            return policy.choose(key, policy.refit(key, state, view), view)
+
+        choices.append([int(choice(jax.random.key(number))) for number in range(15)])
+    assert choices[0] == choices[1]
+    assert len(set(choices[0])) > 1
+
+
 def test_frozen_ratios_stay_until_the_refit():
     problem, view = seen_problem(rows=6, columns=5)
     policy = information_directed(jittered(0.3), draws=32, conditioned=False)

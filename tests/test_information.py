@@ -295,3 +295,52 @@ def test_two_action_choice_follows_the_mixing_weight():
     # Binomial at |z| < 4: fails for 6e-5 of the seeds.
     error = np.sqrt(q * (1 - q) / 4000)
     assert abs(np.mean(choices == j) - q) < 4 * error
+
+
+def pruning_instance(seed, actions=600, draws=12):
+    """Regrets, means, scales and best actions, some actions twice, some not available."""
+    rng = np.random.default_rng(seed)
+    means = rng.normal(size=(draws, actions)) * rng.uniform(0.0, 1.0, actions) + rng.normal(
+        size=actions
+    )
+    scales = np.broadcast_to(rng.uniform(0.2, 0.9, (draws, 1)), means.shape).copy()
+    means[:, 1::7] = means[:, :-1:7]  # ties
+    available = rng.random(actions) < 0.8
+    best = np.where(available, means, -np.inf).argmax(1)
+    regret = means[np.arange(draws), best].mean() - means.mean(0)
+    return tuple(map(jnp.asarray, (regret, means, scales, best, available)))
+
+
+@pytest.mark.parametrize("chunk", [1, 32, 1000])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_pruned_choice_is_that_of_brute_force(seed, chunk):
+    regret, means, scales, best, available = pruning_instance(seed)
+    gain = information.histogram_gain(means, scales, best)
+    conditional = jnp.exp(2 * jnp.log(scales).mean(0))
+    total = means.var(0) + (scales**2).mean(0)
+    bound = jnp.minimum(
+        information.gaussian_gain(total, conditional), information.entropy_of_best(best)
+    )
+    assert (gain <= bound + 1e-5).all()
+
+    def gains(index):
+        return information.histogram_gain(means[:, index], scales[:, index], best)
+
+    brute = information.deterministic_choice(regret, gain, available)
+    found = information.pruned_choice(regret, bound, available, gains, chunk=chunk)
+    assert found.choice == brute
+    assert 0 < found.evaluated < (300 if chunk <= 32 else 601)
+    # An action without regret is chosen before all others, the first of them.
+    free = regret.at[jnp.asarray([410, 77])].set(0.0)
+    open_to_all = jnp.ones_like(available)
+    assert information.pruned_choice(free, bound, open_to_all, gains, chunk=chunk).choice == 77
+    # Where nothing can be learned at a loss, the least regret.
+    nothing = information.pruned_choice(regret, 0 * bound, available, gains, chunk=chunk)
+    assert nothing.choice == jnp.where(available, regret, jnp.inf).argmin()
+    assert nothing.evaluated == 0
+
+
+def test_entropy_of_the_best_action():
+    found = information.entropy_of_best(jnp.asarray([3, 3, 8, 1]))
+    np.testing.assert_allclose(found, -(0.5 * np.log(0.5) + 0.5 * np.log(0.25)), rtol=1e-6)
+    assert information.entropy_of_best(jnp.asarray([5, 5, 5])) == 0.0

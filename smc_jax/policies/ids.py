@@ -2,11 +2,13 @@
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
 from smc_jax import ensemble, information
 from smc_jax.beliefs import Belief
+from smc_jax.extremes import argmax
 from smc_jax.policies.base import Policy, Setting, unless_broken
 from smc_jax.policies.live import ColumnView, LiveState, live
 from smc_jax.types import View
@@ -23,22 +25,30 @@ class Frozen(NamedTuple):
     optimum: Array | tuple  # []  R*
 
 
+class Moments(NamedTuple):
+    """What is left to know of an entry once theta is known."""
+
+    mean: Array  # [S, D, N]
+    variance: Array  # [S, D, N]
+
+
 class Scores(NamedTuple):
     """Summary over the draws; for one column without the last axis."""
 
     mean: Array  # [D, N]  mean over draws of the entry's mean
-    gain: Array  # [D, N]  its gaussian gain
+    gain: Array  # [D, N]  its gaussian gain; an upper bound where the gain is another
     best: Array  # [S, N]  each draw's best available reward in the column
+    given_theta: Moments | tuple  # nothing where the gain is gaussian
 
 
-def _given_theta(scope: str, noise: Array, prediction: ensemble.Prediction) -> tuple[Array, Array]:
+def _given_theta(scope: str, noise: Array, prediction: ensemble.Prediction) -> Moments:
     """Mean and variance of an entry once theta is known; noise broadcasts against them.
 
     `matrix`: theta = (W, sigma, X), only noise is left. `covariance`: theta = (W, sigma).
     """
     if scope == "matrix":
-        return prediction.sample, jnp.broadcast_to(noise**2, prediction.sample.shape)
-    return prediction.mean, prediction.variance + noise**2
+        return Moments(prediction.sample, jnp.broadcast_to(noise**2, prediction.sample.shape))
+    return Moments(prediction.mean, prediction.variance + noise**2)
 
 
 def information_directed(
@@ -82,33 +92,50 @@ def information_directed(
         """Rewards [S, D N] of the entries under each draw, -inf where not available."""
         return jnp.where(view.available, view.discount * mean, -jnp.inf).reshape(draws, -1)
 
-    def given_theta(state: LiveState) -> tuple[Array, Array]:
-        """Mean and variance [S, D, N] of every entry once theta is known."""
-        noise = ensemble.noise(state.ensemble)[:, None, :]
-        return _given_theta(scope, noise, ensemble.predict(state.ensemble))
-
     def summarise(column: ColumnView) -> Scores:
         prediction, noise = column.prediction, column.noise[:, None]
-        mean, variance = _given_theta(scope, noise, prediction)
-        total = (prediction.variance + noise**2).mean(0) + prediction.mean.var(0)
+        given_theta = _given_theta(scope, noise, prediction)
+        mean, variance = given_theta
         best = jnp.where(column.available, column.discount * mean, -jnp.inf).max(1)
         conditional = jnp.exp(jnp.log(variance).mean(0))  # geometric mean over the draws
+        if gain == "gaussian":
+            total = (prediction.variance + noise**2).mean(0) + prediction.mean.var(0)
+            kept: Moments | tuple = ()
+        else:  # the variance of the mixture of the draws, whose other gains it bounds
+            total, kept = variance.mean(0) + mean.var(0), given_theta
         gained = information.gaussian_gain(total, conditional)
-        return Scores(prediction.mean.mean(0), gained, best)
+        return Scores(prediction.mean.mean(0), gained, best, kept)
+
+    def best_entries(state: LiveState, view: View) -> Array:
+        """Each draw's best available entry [S]."""
+        return jax.vmap(argmax)(rewards(view, state.summary.given_theta.mean))
 
     def gains(state: LiveState, view: View) -> Array:
         """Information gain [D, N] of every entry."""
         if gain == "gaussian":
             return state.summary.gain
-        moments = given_theta(state)
-        best = jnp.argmax(rewards(view, moments[0]), axis=1)
-        mean, variance = (moment.reshape(draws, -1) for moment in moments)
+        best = best_entries(state, view)
+        mean, variance = (moment.reshape(draws, -1) for moment in state.summary.given_theta)
         if gain == "variance":
             value = information.variance_gain(mean, best)
         else:
             scale = jnp.sqrt(variance)
             value = information.histogram_gain(mean, scale, best, bins=bins, chunk=chunk)
         return value.reshape(view.available.shape)
+
+    def pruned_histogram(state: LiveState, view: View, regret: Array) -> Array:
+        """The least ratio of histogram gains, which are made only where they can be it."""
+        best = best_entries(state, view)
+        bound = jnp.minimum(state.summary.gain, information.entropy_of_best(best))
+        bound = jnp.where(view.discount > 0, bound, 0.0).ravel()
+        moments = Moments(*(x.reshape(draws, -1) for x in state.summary.given_theta))
+
+        def gains_at(index: Array) -> Array:
+            mean, variance = (moment[:, index] for moment in moments)
+            scale = jnp.sqrt(variance)
+            return information.histogram_gain(mean, scale, best, bins=bins, chunk=chunk)
+
+        return information.pruned_choice(regret, bound, view.available.ravel(), gains_at).choice
 
     def choose(key: Array, state: LiveState, view: View) -> Array:
         reward = view.discount * state.summary.mean
@@ -118,6 +145,9 @@ def information_directed(
         # is then without regret, and picked.
         optimum = jnp.maximum(optimum, attainable)
         regret = (optimum - reward).ravel()
+        if gain == "histogram" and conditioned and selection == "deterministic":
+            choice = pruned_histogram(state, view, regret)
+            return unless_broken(choice, regret + state.summary.gain.ravel())
         gained = gains(state, view) if conditioned else state.frozen.gain
         gained = jnp.where(view.discount > 0, gained, 0.0).ravel()  # a hidden value says nothing
         available = view.available.ravel()
@@ -129,7 +159,9 @@ def information_directed(
 
     def best_rewards(state: LiveState, view: View) -> Array:
         """The mean over draws of the average of the `best_of` best entries."""
-        reward = rewards(view, given_theta(state)[0])
+        noise = ensemble.noise(state.ensemble)[:, None, :]
+        mean = _given_theta(scope, noise, ensemble.predict(state.ensemble)).mean
+        reward = rewards(view, mean)
         best = lax.top_k(reward, min(best_of, reward.shape[1]))[0]
         return best.mean(where=best > -jnp.inf)
 
