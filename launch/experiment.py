@@ -152,7 +152,8 @@ def validate(config: ConfigDict) -> None:
     share = config.completable.held_out
     require(0.0 < share < 1.0, "completable.held_out", "must lie between 0 and 1")
     widest = min(config.rows, config.columns)
-    require(config.optspace.rank <= widest, "optspace.rank", f"must be at most {widest}")
+    if "optspace" in policy_names(config):
+        require(config.optspace.rank <= widest, "optspace.rank", f"must be at most {widest}")
     for name in POLICIES:  # those that are not run are recorded too
         try:
             make_policy(config, name)

@@ -16,8 +16,11 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from smc_jax.blocks import over_columns
 from smc_jax.symmetric import upper_triangle
 from smc_jax.types import Observations, Parameters
+
+BLOCK = 1024  # columns that the likelihood takes at once
 
 
 class Columns(NamedTuple):
@@ -94,12 +97,29 @@ def _log_likelihood(
 def _log_likelihood_forward(
     loadings: Array, intercepts: Array, variance: Array, observations: Observations
 ) -> tuple[Array, tuple]:
+    _, place = upper_triangle(loadings.shape[1])
+
+    def block(count: Array, total: Array, square: Array, variance: Array) -> tuple[tuple, Array]:
+        return _likelihood_terms(loadings, intercepts, variance, Observations(count, total, square))
+
+    sums, d_variance = over_columns(block, (*observations, variance), width=BLOCK)
+    value, d_loadings, d_intercepts, spread = sums
+    d_loadings = d_loadings - jnp.einsum("dkl,dl->dk", spread[:, place], loadings)
+    return value, (d_loadings, d_intercepts, d_variance, observations)
+
+
+def _likelihood_terms(
+    loadings: Array, intercepts: Array, variance: Array, observations: Observations
+) -> tuple[tuple[Array, ...], Array]:
+    """The log likelihood, and its gradient: what is summed over columns, and what is theirs [N].
+
+    Of the gradient for W the second term is the upper triangle of sum_n count_dn C_n / s2.
+    """
     count, total, square = observations
     covariance, log_det, field = _solve(loadings, intercepts, variance, observations)
     mean = _times(covariance, field)
-    b = intercepts[:, None]
     explained = loadings @ mean
-    centred = total - count * b
+    centred = total - count * intercepts[:, None]
     residual = centred - count * explained  # [D, N], summed over the looks at each entry
     looks = jnp.maximum(count, 1.0)
     scatter = jnp.maximum(square - total**2 / looks, 0.0)  # of the looks around their mean
@@ -109,15 +129,13 @@ def _log_likelihood_forward(
     value = -0.5 * (constant + log_det.sum() + quadratic)
 
     k = mean.shape[0]
-    upper, place = upper_triangle(k)
-    spread = (count / variance @ covariance[upper].T)[:, place]  # [D, K, K]
+    upper, _ = upper_triangle(k)
+    spread = count / variance @ covariance[upper].T  # [D, K (K + 1) / 2]
     pull = residual / variance
-    d_loadings = pull @ mean.T - jnp.einsum("dkl,dl->dk", spread, loadings)
-    d_intercepts = pull.sum(1)
     # tr Sigma_n^-1 = (|O_n| - K + tr C_n) / s2 and |Sigma_n^-1 y|^2 = |residuals|^2 / s2^2.
     freedom = count.sum(0) - k + jnp.einsum("kkn->n", covariance)
     d_variance = -0.5 * (freedom / variance - residual_squares / variance**2)
-    return value, (d_loadings, d_intercepts, d_variance, observations)
+    return (value, pull @ mean.T, pull.sum(1), spread), d_variance
 
 
 def _log_likelihood_backward(saved: tuple, cotangent: Array) -> tuple:

@@ -120,6 +120,19 @@ def test_columns_with_a_noise_of_their_own():
     chex.assert_trees_all_close(ensemble.noise(live)[0], parameters.noise())
 
 
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("width", [1, 2, 3, 4])
+def test_blocks_of_columns_add_up(width, monkeypatch):
+    """Five columns in blocks that divide them, and that do not."""
+    parameters, observations, _ = make_problem(4, repeats=True)
+    parameters = with_column_noise(parameters, observations.count.shape[1])
+    arguments = (parameters.loadings, parameters.intercepts, parameters.noise() ** 2, observations)
+    both = jax.value_and_grad(gaussian.log_likelihood, argnums=(0, 1, 2))
+    whole = both(*arguments)
+    monkeypatch.setattr(gaussian, "BLOCK", width)
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-10), both(*arguments), whole)
+
+
 def test_data_have_no_gradient():
     parameters, observations, _ = make_problem(2)
     gradient = jax.grad(likelihood_of, argnums=1)(parameters, observations)

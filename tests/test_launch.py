@@ -223,7 +223,7 @@ BAD = {
 
 @pytest.mark.parametrize(("field", "value"), [(f, value) for f in BAD for value in BAD[f]])
 def test_a_field_that_cannot_be_used_is_named(tmp_path, field, value):
-    config = tiny({"policies": "ids", field: value})
+    config = tiny({"policies": "ids,optspace", field: value})
     with pytest.raises(ConfigError, match=rf"^config\.{re.escape(field)}: "):
         runner.run(config, tmp_path / "new")
     assert list(tmp_path.iterdir()) == []
