@@ -31,8 +31,9 @@ format: .venv/ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: .venv/ready  ## time of one pick of each policy, and of OptSpace beside gemelli's
+bench: .venv/ready  ## time of one pick of each policy, of SVI beside NumPyro's and OptSpace beside gemelli's
 	$(BIN)/python -m benchmarks.picks
+	$(BIN)/python -m benchmarks.svi
 	$(BIN)/python -m benchmarks.completion
 
 lock: .venv/ready  ## resolve requirements.lock anew
