@@ -36,6 +36,7 @@ CONFIGS = {
     "table": table_config,
 }
 HORIZON_READINGS = ("bound", "true_rank")
+OPTIONAL = ("best_of", "learning_rate")  # None has a meaning, whatever a config has there
 AT_LEAST_ONE = (
     *("greedy.draws", "oracle.draws", "mean_oracle.draws", "optspace.rank", "optspace.steps"),
     *("particle.particles", "particle.rank"),
@@ -174,7 +175,7 @@ def _check_fields(config: ConfigDict, reference: ConfigDict, path: str) -> None:
             _check_fields(value, reference[field], name)
             continue
         number = int | float if kind is float else kind
-        if value is None and (reference[field] is None or field == "best_of"):
+        if value is None and (reference[field] is None or field in OPTIONAL):
             continue
         fits = isinstance(value, number) and isinstance(value, bool) == (kind is bool)
         if not fits and kind is not object:

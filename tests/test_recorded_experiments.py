@@ -24,8 +24,8 @@ def jokes(monkeypatch):
     return values
 
 
-def jester_config(changes=()):
-    config = jester.get_config()
+def jester_config(changes=(), model="ratings"):
+    config = jester.get_config(model)
     settings = {"columns": 10, "rank": 2, "seeds": 2, "horizon": 12, "refits": 2}
     settings |= {"inference.first_steps": 50, "inference.steps": 50, "initial_fraction": 5.0}
     config.update_from_flattened_dict(settings | dict(changes))
@@ -40,6 +40,12 @@ def test_recorded_ratings_run_like_any_data(tmp_path, jokes):
     gaps = np.abs(curves["oracle/reward"][..., None] - jokes.ravel()).min(-1)
     assert gaps.max() < 1e-4
     assert curves["oracle/regret"][:, -1].mean() < curves["random/regret"][:, -1].mean()
+
+
+@pytest.mark.parametrize("model", jester.MODELS)
+@pytest.mark.usefixtures("jokes")
+def test_every_model_that_a_config_offers_is_valid(model):
+    experiment.validate(jester_config(model=model))
 
 
 def test_a_replay_chooses_what_exists(tmp_path, monkeypatch):
