@@ -8,6 +8,39 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 
+def each_column(
+    function: Callable[..., Any], arrays: Sequence[Array], axes: Sequence[int], *, width: int
+) -> Any:
+    """Applies the function to blocks of `width` columns; nothing is added up over them.
+
+    Where `width` does not divide their number, the last block overlaps the one before.
+
+    Args:
+      function: from blocks of the arrays to arrays with columns on the last axis, each of which
+        depends on its own column alone.
+      arrays: with the same number of columns.
+      axes: on which axis of each array they are.
+      width: columns at once.
+    """
+    columns = arrays[0].shape[axes[0]]
+    width = min(width, columns)
+
+    def block(start: Array | int) -> Any:
+        pairs = zip(arrays, axes, strict=True)
+        return function(*(lax.dynamic_slice_in_dim(x, start, width, axis) for x, axis in pairs))
+
+    def step(whole: Any, start: Array) -> tuple[Any, None]:
+        def put(whole: Array, part: Array) -> Array:
+            return lax.dynamic_update_slice_in_dim(whole, part, start, axis=-1)
+
+        return jax.tree.map(put, whole, block(start)), None
+
+    shapes = jax.eval_shape(lambda: block(0))
+    whole = jax.tree.map(lambda x: jnp.zeros((*x.shape[:-1], columns), x.dtype), shapes)
+    starts = jnp.minimum(width * jnp.arange(-(-columns // width)), columns - width)
+    return lax.scan(step, whole, starts)[0]
+
+
 def over_columns(
     function: Callable[..., tuple[Any, Any]], arrays: Sequence[Array], *, width: int
 ) -> tuple[Any, Any]:

@@ -73,13 +73,14 @@ def noise(ensemble: Ensemble) -> Array:
 
 def predict(ensemble: Ensemble) -> Prediction:
     """The predictions [S, D, N] for all entries."""
+    return jax.vmap(predict_one)(*ensemble)
 
-    def one(parameters: Parameters, column: gaussian.Column) -> Prediction:
-        columns = gaussian.Columns(column.mean, column.covariance)
-        sample = parameters.intercepts[:, None] + parameters.loadings @ column.sample.T
-        return Prediction(*gaussian.entry_moments(parameters, columns), sample)
 
-    return jax.vmap(one)(*ensemble)
+def predict_one(parameters: Parameters, column: gaussian.Column) -> Prediction:
+    """The predictions [D, N] of one draw."""
+    columns = gaussian.Columns(column.mean, column.covariance)
+    sample = parameters.intercepts[:, None] + parameters.loadings @ column.sample.T
+    return Prediction(*gaussian.entry_moments(parameters, columns), sample)
 
 
 def _predict_column(parameters: Parameters, column: gaussian.Column) -> Prediction:

@@ -45,18 +45,29 @@ def untouched(problem: Problem) -> World:
 
 def look(
     key: Array, problem: Problem, world: World, choice: Array, *, beta: float, once: bool
-) -> tuple[World, Outcome, Array, Array]:
-    """Chooses a flat index; returns the world after it, the outcome, reward and expected reward.
+) -> tuple[World, Outcome, Step]:
+    """Chooses a flat index; returns the world after it, what it showed, and the record of it.
 
     The reward is (entry + noise) beta^(times chosen before). The noise is a function of `key`,
     the entry and its number of looks alone, so that policies can be compared on paired noise.
     """
     row, column = jnp.divmod(choice, problem.entries.shape[1])
-    (observations, available, discounts), times = world.view, world.times[row, column]
+
+    def read() -> tuple[Array, ...]:
+        arrays = (world.times, world.view.discount, world.view.available)
+        return row, *(array[row, column] for array in arrays)
+
+    def nothing() -> tuple[Array, ...]:  # a gather would clamp an index outside in silence
+        return tuple(jnp.zeros_like(value) for value in read())
+
+    # A branch, which XLA does not merge with what comes after: all is read before it is written,
+    # in place. Reads that are merged with later ones would cost copies of the matrix.
+    inside = (choice >= 0) & (choice < problem.entries.size)
+    row, times, discount, valid = lax.cond(inside, read, nothing)
+    observations, available, discounts = world.view
     noise_key = jax.random.fold_in(jax.random.fold_in(key, choice), times)
     entry = problem.entries[row, column]
     value = entry + problem.noise * jax.random.normal(noise_key)
-    discount = discounts[row, column]
     # Nothing is seen twice where a second look would show the very same value.
     seen = (discount > 0) & ((times == 0) | (problem.noise > 0))
     weight = seen.astype(value.dtype)
@@ -66,8 +77,8 @@ def look(
     after = jnp.power(jnp.asarray(beta, value.dtype), times + 1)
     # Entry by entry: between two picks nothing of the size of the matrix is computed.
     view = View(observations.add(*outcome), available, discounts.at[row, column].set(after))
-    world = World(view, world.times.at[row, column].add(1))
-    return world, outcome, discount * value, discount * entry
+    world = World(view, world.times.at[row, column].set(times + 1))
+    return world, outcome, Step(row, column, discount * value, discount * entry, valid)
 
 
 def initial_design(

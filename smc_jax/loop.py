@@ -98,15 +98,11 @@ def make_loop(
 
     def pick(carry: Carry, key: Array) -> tuple[Carry, Step]:
         choose_key, absorb_key = jax.random.split(key)
-        view = carry.world.view
-        choice = policy.choose(choose_key, carry.policy, view)
-        inside = (choice >= 0) & (choice < view.available.size)  # a gather would clamp in silence
-        valid = inside & view.available.ravel()[choice]
-        world, outcome, reward, expected = environment.look(
+        choice = policy.choose(choose_key, carry.policy, carry.world.view)
+        world, outcome, step = environment.look(
             carry.noise_key, carry.problem, carry.world, choice, beta=beta, once=once
         )
         state = policy.absorb(absorb_key, carry.policy, world.view, outcome)
-        step = Step(outcome.row, outcome.column, reward, expected, valid)
         return carry._replace(world=world, policy=state), step
 
     def refit(carry: Carry, key: Array) -> Carry:

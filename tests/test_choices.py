@@ -13,6 +13,7 @@ from scipy import stats
 
 from smc_jax import beliefs, environment
 from smc_jax.policies import POLICIES, Setting
+from smc_jax.policies.base import Best
 from smc_jax.policies.ids import GAINS, SCOPES, SELECTIONS, information_directed
 from smc_jax.policies.oracle import truth
 from smc_jax.policies.thompson import point_sampling
@@ -129,9 +130,16 @@ def test_greedy_chooses_the_best_posterior_mean():
     policy = POLICIES["greedy"](Setting(KNOWN, True), draws=2)
     state, view, looks = absorb_all(policy, problem, view)
     mean, _ = dense_moments(problem.parameters, looks)
-    np.testing.assert_allclose(state.summary, mean, rtol=1e-4, atol=1e-5)
     reward = np.where(view.available, np.asarray(view.discount) * mean, -np.inf)
+    np.testing.assert_allclose(state.summary.score, reward.max(0), rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(state.summary.row, reward.argmax(0))
     assert policy.choose(jax.random.key(3), state, view) == reward.argmax()
+
+
+def samples_of(members):
+    """Each draw's matrix [S, D, N]."""
+    samples = np.einsum("sdk,snk->sdn", members.parameters.loadings, members.column.sample)
+    return samples + np.asarray(members.parameters.intercepts)[:, :, None]
 
 
 @pytest.mark.parametrize("scope", SCOPES)
@@ -145,51 +153,70 @@ def test_scores_after_several_looks_are_those_from_scratch(scope, scale):
     moments = [dense_moments(parameters, looks) for parameters in each]
     mean, variance = (np.stack(moment) for moment in zip(*moments, strict=True))
     noise = np.asarray(members.parameters.sigma, np.float64)[:, None, None] ** 2
-    samples = np.einsum("sdk,snk->sdn", members.parameters.loadings, members.column.sample)
-    samples += np.asarray(members.parameters.intercepts)[:, :, None]
-    known = samples if scope == "matrix" else mean
     left = noise + 0 * variance if scope == "matrix" else noise + variance
-    reward = np.where(view.available, np.asarray(view.discount) * known, -np.inf)
     total = (variance + noise).mean(0) + mean.var(0)
     close = functools.partial(np.testing.assert_allclose, rtol=2e-4, atol=2e-5)
-    close(state.summary.mean, mean.mean(0))
     gain = 0.5 * np.log(np.maximum(total, left.min()) / np.exp(np.log(left).mean(0)))
-    close(state.summary.gain, np.maximum(gain, 0.0))
-    close(state.summary.best, reward.max(1))
+    gain = np.maximum(gain, 0.0)
+    # The mixture of two actions keeps the scores of all entries.
+    mixing = information_directed(jittered(scale), draws=5, scope=scope, selection="two_action")
+    scores = absorb_all(mixing, *seen_problem())[0].summary
+    close(scores.mean, mean.mean(0))
+    close(scores.gain, gain)
 
-    expected = np.where(view.available, np.asarray(view.discount) * mean.mean(0), -np.inf)
-    regret = max(reward.max((1, 2)).mean(), expected.max()) - expected
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(np.asarray(view.available), regret**2 / gain, np.inf)
+    available = np.asarray(view.available)
+    expected = np.where(available, np.asarray(view.discount) * mean.mean(0), -np.inf)
+    directed, greedy = state.summary
+    close(greedy.score, expected.max(0))
+    np.testing.assert_array_equal(greedy.row, expected.argmax(0))
+    regret = max(float(state.frozen), expected.max()) - expected
     # Draws that are all alike leave nothing to learn of the covariance: the least regret then.
-    target = regret if scope == "covariance" and scale == 0.0 else ratio
+    if scope == "covariance" and scale == 0.0:
+        target = regret
+        assert np.isneginf(directed.score).all()
+    else:
+        target = np.where(available, regret**2 / gain, np.inf)
+        assert state.frozen > expected.max()
+        np.testing.assert_allclose(directed.score, -target.min(0), rtol=1e-3)
+        np.testing.assert_array_equal(directed.row, target.argmin(0))
     choice = policy.choose(jax.random.key(3), state, view)
-    assert choice == np.where(np.asarray(view.available), target, np.inf).argmin()
+    assert choice == np.where(available, target, np.inf).argmin()
 
 
-@pytest.mark.parametrize(("best_of", "spread"), [(5, 2.0), (10_000, 0.1)])
-def test_regret_can_be_measured_from_the_average_of_the_best(best_of, spread):
+def test_ties_go_to_the_first_entry_and_nan_is_reported():
+    score = jnp.asarray([[1.0, 3.0, 0.0], [3.0, 2.0, 3.0]])
+    available = jnp.asarray([[True, False, True], [True, True, True]])
+    columns = jax.vmap(Best.of_column, in_axes=1)
+    assert columns(score, jnp.ones((2, 3), bool)).choice() == 1
+    assert columns(score, available).choice() == 3
+    assert columns(score.at[0, 1].set(jnp.nan), available).choice() == -1
+
+
+@pytest.mark.parametrize(("best_of", "spread"), [(1, 2.0), (5, 2.0), (10_000, 0.1)])
+def test_regret_is_measured_from_the_average_of_the_best(best_of, spread):
     """R* is found at the refit, over what is available, and the choice follows from it."""
     problem, view = seen_problem(rows=6, columns=5)
-    policy = information_directed(jittered(spread), draws=8, best_of=best_of)
-    state = policy.init(jax.random.key(0), view, told(problem))
-    state = policy.refit(jax.random.key(1), state, view)
-    choice = policy.choose(jax.random.key(3), state, view)
-    members = state.ensemble
-    samples = np.einsum("sdk,snk->sdn", members.parameters.loadings, members.column.sample)
-    samples += np.asarray(members.parameters.intercepts)[:, :, None]
     available = np.asarray(view.available)
     assert 5 < available.sum() < 10_000
-    reward = np.where(available, np.asarray(view.discount) * samples, -np.inf).reshape(8, -1)
-    best = np.sort(reward, axis=1)[:, -min(best_of, available.sum()) :]
-    np.testing.assert_allclose(state.frozen.optimum, best.mean(), rtol=1e-4)
-    expected = np.where(available, np.asarray(view.discount) * state.summary.mean, -np.inf)
+
+    def refitted(**settings):
+        policy = information_directed(jittered(spread), draws=8, best_of=best_of, **settings)
+        state = policy.init(jax.random.key(0), view, told(problem))
+        state = policy.refit(jax.random.key(1), state, view)
+        return state, policy.choose(jax.random.key(3), state, view)
+
+    state, choice = refitted()
+    reward = np.where(available, np.asarray(view.discount) * samples_of(state.ensemble), -np.inf)
+    best = np.sort(reward.reshape(8, -1), axis=1)[:, -min(best_of, available.sum()) :]
+    np.testing.assert_allclose(state.frozen, best.mean(), rtol=1e-4)
+    scores = refitted(selection="two_action")[0].summary
+    expected = np.where(available, np.asarray(view.discount) * scores.mean, -np.inf)
     if best_of > 5:  # the average of all entries is below what can be had: greedy
         assert best.mean() < expected.max()
         assert choice == expected.argmax()
     else:
         assert best.mean() > expected.max()
-        ratio = np.where(available, (best.mean() - expected) ** 2 / state.summary.gain, np.inf)
+        ratio = np.where(available, (best.mean() - expected) ** 2 / scores.gain, np.inf)
         assert choice == ratio.argmin() != expected.argmax()
 
 
@@ -220,10 +247,8 @@ def test_frozen_ratios_stay_until_the_refit():
     state = policy.init(jax.random.key(0), view, told(problem))
     before = policy.refit(jax.random.key(1), state, view)
     scores = before.summary
-    np.testing.assert_array_equal(before.frozen.gain, scores.gain)
-    optimum = scores.best.max(1).mean()
-    assert optimum > scores.mean.max()
-    order = np.argsort(((optimum - scores.mean) ** 2 / before.frozen.gain).ravel())
+    assert before.frozen > scores.mean.max()
+    order = np.argsort(((before.frozen - scores.mean) ** 2 / scores.gain).ravel())
     choose = jax.jit(policy.choose)
     after = before
     for expected in order[:6]:

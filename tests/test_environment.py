@@ -19,7 +19,7 @@ def make_problem(entries, *, noise=0.0, available=None):
 
 
 def follow(problem, choices, *, beta, once=False, key=None, world=None):
-    """Looks at one entry after another: the world after, and (outcome, reward, expected) each."""
+    """Looks at one entry after another: the world after, and (outcome, step) each."""
     key = jax.random.key(0) if key is None else key
     world = untouched(problem) if world is None else world
     records = []
@@ -37,8 +37,8 @@ def test_rewards_are_discounted_by_the_times_chosen_before(beta):
     values = np.array([6.0, -2.0, 6.0, 6.0, -2.0, 1.0])
     before = np.array([0, 0, 1, 2, 1, 0])
     discount = np.array([beta ** int(j) for j in before])  # Python's 0.0**0 is 1
-    np.testing.assert_allclose([record[1] for record in records], discount * values, rtol=1e-6)
-    np.testing.assert_allclose([record[2] for record in records], discount * values, rtol=1e-6)
+    for step, reward in zip((step for _, step in records), discount * values, strict=True):
+        np.testing.assert_allclose([step.reward, step.expected], reward, rtol=1e-6)
     np.testing.assert_array_equal(world.times, [[1, 2, 0], [0, 0, 3]])
     np.testing.assert_array_equal([record[0].row for record in records], [1, 0, 1, 1, 0, 0])
     np.testing.assert_array_equal([record[0].column for record in records], [2, 1, 2, 2, 1, 0])
@@ -47,9 +47,10 @@ def test_rewards_are_discounted_by_the_times_chosen_before(beta):
 def test_a_hidden_repeat_earns_exactly_nothing_and_is_not_seen():
     problem = make_problem([[2.0, 3.0]], noise=1.0)
     once, _ = follow(problem, [1], beta=0.0)
-    twice, ((outcome, reward, expected),) = follow(problem, [1], beta=0.0, world=once)
-    assert reward == 0.0
-    assert expected == 0.0
+    twice, ((outcome, step),) = follow(problem, [1], beta=0.0, world=once)
+    assert step.reward == 0.0
+    assert step.expected == 0.0
+    assert step.valid
     assert outcome.weight == 0.0
     jax.tree.map(np.testing.assert_array_equal, once.view.observations, twice.view.observations)
     np.testing.assert_array_equal(twice.times, [[0, 2]])
@@ -64,9 +65,9 @@ def test_repeats_are_seen_where_the_discount_leaves_something():
     np.testing.assert_allclose(world.view.observations.total, [[0, values.sum()]], rtol=1e-6)
     np.testing.assert_allclose(world.view.observations.square, [[0, (values**2).sum()]], rtol=1e-6)
     np.testing.assert_allclose(
-        [record[1] for record in records], values * [1.0, 0.5, 0.25], rtol=1e-6
+        [record[1].reward for record in records], values * [1.0, 0.5, 0.25], rtol=1e-6
     )
-    np.testing.assert_allclose([record[2] for record in records], [3.0, 1.5, 0.75])
+    np.testing.assert_allclose([record[1].expected for record in records], [3.0, 1.5, 0.75])
 
 
 def test_noise_depends_on_the_entry_and_its_looks_alone():
@@ -84,9 +85,11 @@ def test_noise_depends_on_the_entry_and_its_looks_alone():
 def test_noise_is_normal_with_the_stated_deviation():
     problem = make_problem(np.full((40, 50), 2.0), noise=0.7)
     looks = jax.vmap(
-        lambda choice: environment.look(
-            jax.random.key(5), problem, untouched(problem), choice, beta=0.0, once=True
-        )[2]
+        lambda choice: (
+            environment.look(
+                jax.random.key(5), problem, untouched(problem), choice, beta=0.0, once=True
+            )[2].reward
+        )
     )(jnp.arange(2000))
     # Kolmogorov-Smirnov at 0.001: fails for 0.1 % of the seeds.
     assert stats.kstest(np.asarray(looks, np.float64), stats.norm(2.0, 0.7).cdf).pvalue > 1e-3
@@ -227,3 +230,10 @@ def test_best_rewards_beyond_the_last_entry():
     np.testing.assert_array_equal(free, [3.0, 1.0, 0.0, 0.0])
     once = environment.best_rewards(problem, world, horizon=4, beta=0.0, once=True)
     np.testing.assert_array_equal(once, [3.0, 1.0, -np.inf, -np.inf])
+
+
+@pytest.mark.parametrize(("choice", "valid"), [(0, True), (1, False), (-1, False), (4, False)])
+def test_what_is_not_there_cannot_be_chosen(choice, valid):
+    problem = make_problem([[1.0, 2.0], [3.0, 4.0]], available=[[True, False], [True, True]])
+    _, ((_, step),) = follow(problem, [choice], beta=0.0, once=True)
+    assert step.valid == valid

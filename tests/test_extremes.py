@@ -2,7 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from smc_jax.extremes import argmax, argmin
+from smc_jax.extremes import argmax, argmin, mean_of_largest
 
 
 def test_the_first_of_the_extreme_values():
@@ -22,3 +22,17 @@ def test_nan_gives_no_index():
     values = jnp.asarray([1.0, jnp.nan, 3.0])
     assert argmax(values) == 3
     assert argmin(values) == 3
+
+
+def test_mean_of_the_largest():
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=(20, 30)).astype(np.float32)
+    values[rng.random((20, 30)) < 0.3] = -np.inf
+    there = np.sort(values[np.isfinite(values)])
+    for number in (1, 2, 17, there.size, 10_000):
+        expected = there[-number:].mean()
+        np.testing.assert_allclose(mean_of_largest(values, number), expected, rtol=1e-5, atol=1e-6)
+    ties = jnp.asarray([2.0, 2.0, 2.0, 1.0, -jnp.inf])
+    np.testing.assert_allclose(mean_of_largest(ties, 2), 2.0)
+    np.testing.assert_allclose(mean_of_largest(ties, 4), 1.75)
+    assert jnp.isnan(mean_of_largest(jnp.full(3, -jnp.inf), 2))

@@ -107,8 +107,9 @@ def test_policies_keep_to_what_is_available(name):
     for number, mask in enumerate(masks):
         now = views[-1]._replace(available=jnp.asarray(mask))
         key = jax.random.key(number)
-        for state in (states[-1], policy.refit(key, states[-1], now)):
-            assert mask.ravel()[policy.choose(key, state, now)]
+        # Between two refits a view changes in the entry that was absorbed alone.
+        state = policy.refit(key, states[-1], now)
+        assert mask.ravel()[policy.choose(key, state, now)]
 
 
 @pytest.mark.parametrize("name", POLICIES)

@@ -34,6 +34,28 @@ class Setting(NamedTuple):
     standardise: bool = False  # other models than the belief are fitted to standardised values
 
 
+class Best(NamedTuple):
+    """The largest score of every column, which is kept up to date column by column."""
+
+    score: Array  # [N]  NaN where a score in the column is
+    row: Array  # [N] int: the first that has it
+
+    @classmethod
+    def of_column(cls, score: Array, available: Array) -> "Best":
+        """Of the available scores [D] of one column."""
+        masked = jnp.where(available, score, -jnp.inf)
+        largest = jnp.where(jnp.isnan(score).any(), jnp.nan, masked.max())
+        return cls(largest, argmax(masked))
+
+    def choice(self) -> Array:
+        """Flat index into [D, N] of the first of the largest."""
+        columns = self.score.size
+        index = self.row * columns + jnp.arange(columns)
+        largest = self.score == self.score.max()
+        first = jnp.where(largest, index, jnp.iinfo(index.dtype).max).min()
+        return unless_broken(first, self.score)
+
+
 def best_available(reward: Array, available: Array) -> Array:
     """Flat index of the largest reward [D, N] among the available entries."""
     return unless_broken(argmax(jnp.where(available, reward, -jnp.inf)), reward)

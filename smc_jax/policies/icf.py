@@ -7,7 +7,7 @@ from jax import Array
 
 from smc_jax.beliefs import standardised
 from smc_jax.pmf import gibbs
-from smc_jax.policies.base import Policy, Setting, best_available
+from smc_jax.policies.base import Best, Policy, Setting
 from smc_jax.policies.live import ColumnView, LiveState, live
 from smc_jax.policies.thompson import sampling
 from smc_jax.types import View
@@ -56,13 +56,15 @@ def icf(
     if rule == "thompson":
         return sampling(belief, entry_noise=setting.entry_noise and noisy)
 
-    def summarise(column: ColumnView) -> Array:
+    def summarise(column: ColumnView, frozen: tuple) -> Best:
+        del frozen
         mean, variance, _ = column.prediction
         # Rounding can leave the variance of what is all but known just below zero.
-        return (mean + exploration * jnp.sqrt(jnp.maximum(variance, 0.0))).mean(0)
+        bound = (mean + exploration * jnp.sqrt(jnp.maximum(variance, 0.0))).mean(0)
+        return Best.of_column(column.discount * bound, column.available)
 
     def choose(key: Array, state: LiveState, view: View) -> Array:
-        del key
-        return best_available(view.discount * state.summary, view.available)
+        del key, view
+        return state.summary.choice()
 
     return live(belief, draws=draws, summarise=summarise, choose=choose)

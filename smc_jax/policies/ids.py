@@ -8,21 +8,14 @@ from jax import Array, lax
 
 from smc_jax import ensemble, information
 from smc_jax.beliefs import Belief
-from smc_jax.extremes import argmax
-from smc_jax.policies.base import Policy, Setting, unless_broken
+from smc_jax.extremes import argmax, mean_of_largest
+from smc_jax.policies.base import Best, Policy, Setting, unless_broken
 from smc_jax.policies.live import ColumnView, LiveState, live
 from smc_jax.types import View
 
 SCOPES = ("matrix", "covariance")
 GAINS = ("gaussian", "histogram", "variance")
 SELECTIONS = ("deterministic", "two_action")
-
-
-class Frozen(NamedTuple):
-    """What stays as it was at the refit; nothing where it is made anew for every pick."""
-
-    gain: Array | tuple  # [D, N]
-    optimum: Array | tuple  # []  R*
 
 
 class Moments(NamedTuple):
@@ -37,18 +30,29 @@ class Scores(NamedTuple):
 
     mean: Array  # [D, N]  mean over draws of the entry's mean
     gain: Array  # [D, N]  its gaussian gain; an upper bound where the gain is another
-    best: Array  # [S, N]  each draw's best available reward in the column
     given_theta: Moments | tuple  # nothing where the gain is gaussian
 
 
-def _given_theta(scope: str, noise: Array, prediction: ensemble.Prediction) -> Moments:
-    """Mean and variance of an entry once theta is known; noise broadcasts against them.
+class Champions(NamedTuple):
+    """The entries of each column that can be the choice."""
 
-    `matrix`: theta = (W, sigma, X), only noise is left. `covariance`: theta = (W, sigma).
+    directed: Best  # of minus the information ratio
+    greedy: Best  # of the reward
+
+
+def _known(scope: str, prediction: ensemble.Prediction) -> Array:
+    """Mean of an entry once theta is known.
+
+    `matrix`: theta = (W, sigma, X). `covariance`: theta = (W, sigma).
     """
-    if scope == "matrix":
-        return Moments(prediction.sample, jnp.broadcast_to(noise**2, prediction.sample.shape))
-    return Moments(prediction.mean, prediction.variance + noise**2)
+    return prediction.sample if scope == "matrix" else prediction.mean
+
+
+def _given_theta(scope: str, noise: Array, prediction: ensemble.Prediction) -> Moments:
+    """The same with its variance; the noise, all that is left of a known matrix, broadcasts."""
+    left = noise**2 + (0.0 if scope == "matrix" else prediction.variance)
+    mean = _known(scope, prediction)
+    return Moments(mean, jnp.broadcast_to(left, mean.shape))
 
 
 def information_directed(
@@ -73,10 +77,10 @@ def information_directed(
       selection: `deterministic` (the paper) or `two_action` (Russo & Van Roy).
       conditioned: condition on every pick; if not, the ratio is frozen for the batch (the paper).
       best_of: R*, which the regret of an entry is measured from, is the mean over draws of the
-        average of each draw's so many best available entries. One is for a best action that can be
-        taken again and again; where each entry is taken once, the picks to come share out the best
-        ones, and the more of these are averaged, the less is explored. With more than one, R* is
-        found at the refit, and a pick whose mean is above it is greedy.
+        average of each draw's so many best available entries, found at the refit. One is for a best
+        action that can be taken again and again; where each entry is taken once, the picks to come
+        share out the best ones, and the more of these are averaged, the less is explored. An entry
+        whose mean is above R* is without regret, and picked.
       bins: of the histogram gain.
       chunk: entries whose histograms are held at once.
     """
@@ -88,15 +92,20 @@ def information_directed(
         if value not in choices:
             raise ValueError(f"ids.{name}: unknown {value!r}; choose from {', '.join(choices)}")
 
-    def rewards(view: View, mean: Array) -> Array:
-        """Rewards [S, D N] of the entries under each draw, -inf where not available."""
-        return jnp.where(view.available, view.discount * mean, -jnp.inf).reshape(draws, -1)
+    def optimum(members: ensemble.Ensemble, view: View) -> Array:
+        """R* []: the mean over draws of the average of the `best_of` best entries."""
 
-    def summarise(column: ColumnView) -> Scores:
+        def one(draw: ensemble.Ensemble) -> Array:
+            reward = view.discount * _known(scope, ensemble.predict_one(*draw))
+            return mean_of_largest(jnp.where(view.available, reward, -jnp.inf), best_of)
+
+        return lax.map(one, members).mean()  # one after another: each is a matrix
+
+    def scores(column: ColumnView, frozen: Array | None = None) -> Scores:
+        del frozen
         prediction, noise = column.prediction, column.noise[:, None]
         given_theta = _given_theta(scope, noise, prediction)
         mean, variance = given_theta
-        best = jnp.where(column.available, column.discount * mean, -jnp.inf).max(1)
         conditional = jnp.exp(jnp.log(variance).mean(0))  # geometric mean over the draws
         if gain == "gaussian":
             total = (prediction.variance + noise**2).mean(0) + prediction.mean.var(0)
@@ -104,11 +113,30 @@ def information_directed(
         else:  # the variance of the mixture of the draws, whose other gains it bounds
             total, kept = variance.mean(0) + mean.var(0), given_theta
         gained = information.gaussian_gain(total, conditional)
-        return Scores(prediction.mean.mean(0), gained, best, kept)
+        return Scores(prediction.mean.mean(0), gained, kept)
+
+    def champions(column: ColumnView, optimum: Array) -> Champions:
+        mean, gained, _ = scores(column)
+        reward = column.discount * mean
+        gained = jnp.where(column.discount > 0, gained, 0.0)  # a hidden value says nothing
+        ratio = information.information_ratio(optimum - reward, gained)
+        ratio = jnp.where(jnp.isnan(gained), jnp.nan, ratio)
+        return Champions(
+            Best.of_column(-ratio, column.available), Best.of_column(reward, column.available)
+        )
+
+    def choose_champion(key: Array, state: LiveState, view: View) -> Array:
+        del key, view
+        directed, greedy = state.summary
+        # Without regret, or where nothing at a loss teaches anything: the least loss.
+        sure = (greedy.score.max() >= state.frozen) | jnp.isneginf(directed.score.max())
+        choice = jnp.where(sure, greedy.choice(), directed.choice())
+        return unless_broken(choice, directed.score + greedy.score)
 
     def best_entries(state: LiveState, view: View) -> Array:
         """Each draw's best available entry [S]."""
-        return jax.vmap(argmax)(rewards(view, state.summary.given_theta.mean))
+        reward = view.discount * state.summary.given_theta.mean
+        return jax.vmap(argmax)(jnp.where(view.available, reward, -jnp.inf))
 
     def gains(state: LiveState, view: View) -> Array:
         """Information gain [D, N] of every entry."""
@@ -137,19 +165,16 @@ def information_directed(
 
         return information.pruned_choice(regret, bound, view.available.ravel(), gains_at).choice
 
-    def choose(key: Array, state: LiveState, view: View) -> Array:
+    def choose_of_all(key: Array, state: LiveState, view: View) -> Array:
         reward = view.discount * state.summary.mean
         attainable = jnp.where(view.available, reward, -jnp.inf).max()
-        optimum = state.summary.best.max(1).mean() if best_of == 1 else state.frozen.optimum
-        # An entry may beat the best one of S draws on average, or the average of the best ones: it
-        # is then without regret, and picked.
-        optimum = jnp.maximum(optimum, attainable)
-        regret = (optimum - reward).ravel()
+        # An entry may beat the average of the best ones: it is then without regret, and picked.
+        regret = (jnp.maximum(state.frozen, attainable) - reward).ravel()
         if gain == "histogram" and conditioned and selection == "deterministic":
             choice = pruned_histogram(state, view, regret)
             return unless_broken(choice, regret + state.summary.gain.ravel())
-        gained = gains(state, view) if conditioned else state.frozen.gain
-        gained = jnp.where(view.discount > 0, gained, 0.0).ravel()  # a hidden value says nothing
+        gained = gains(state, view) if conditioned else state.summary.gain
+        gained = jnp.where(view.discount > 0, gained, 0.0).ravel()
         available = view.available.ravel()
         if selection == "two_action":
             choice = information.two_action_choice(key, regret, gained, available)
@@ -157,28 +182,26 @@ def information_directed(
             choice = information.deterministic_choice(regret, gained, available)
         return unless_broken(choice, regret + gained)
 
-    def best_rewards(state: LiveState, view: View) -> Array:
-        """The mean over draws of the average of the `best_of` best entries."""
-        noise = ensemble.noise(state.ensemble)[:, None, :]
-        mean = _given_theta(scope, noise, ensemble.predict(state.ensemble)).mean
-        reward = rewards(view, mean)
-        best = lax.top_k(reward, min(best_of, reward.shape[1]))[0]
-        return best.mean(where=best > -jnp.inf)
-
-    def freeze(state: LiveState, view: View) -> Frozen:
-        return Frozen(
-            () if conditioned else gains(state, view),
-            () if best_of == 1 else best_rewards(state, view),
+    if gain == "gaussian" and selection == "deterministic" and conditioned:
+        return live(
+            belief, draws=draws, freeze=optimum, summarise=champions, choose=choose_champion
         )
-
-    return live(
+    policy = live(
         belief,
         draws=draws,
-        summarise=summarise,
-        choose=choose,
-        freeze=freeze,
+        freeze=optimum,
+        summarise=scores,
+        choose=choose_of_all,
         conditioned=conditioned,
     )
+    if conditioned:
+        return policy
+
+    def refit(key: Array, state: LiveState, view: View) -> LiveState:
+        state = policy.refit(key, state, view)
+        return state._replace(summary=state.summary._replace(gain=gains(state, view)))
+
+    return policy._replace(refit=refit)
 
 
 def ids(setting: Setting, **settings: Any) -> Policy:

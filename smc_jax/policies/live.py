@@ -8,12 +8,15 @@ import jax.numpy as jnp
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-from smc_jax import beliefs, ensemble
+from smc_jax import beliefs, ensemble, gaussian
 from smc_jax.beliefs import Belief, Diagnostics
+from smc_jax.blocks import each_column
 from smc_jax.ensemble import Ensemble, Prediction
 from smc_jax.environment import Problem
 from smc_jax.policies.base import Policy, blank
 from smc_jax.types import Outcome, View
+
+PREDICTED = 2**18  # entries of all draws that are predicted at once
 
 
 class ColumnView(NamedTuple):
@@ -38,9 +41,9 @@ def live(
     belief: Belief,
     *,
     draws: int,
-    summarise: Callable[[ColumnView], Any],
+    summarise: Callable[[ColumnView, Any], Any],
     choose: Callable[[Array, LiveState, View], Array],
-    freeze: Callable[[LiveState, View], Any] = lambda state, view: (),
+    freeze: Callable[[Ensemble, View], Any] = lambda members, view: (),
     conditioned: bool = True,
 ) -> Policy:
     """A policy that draws S parameter sets at each refit and chooses from a summary of them.
@@ -48,9 +51,9 @@ def live(
     Args:
       belief: where the draws come from.
       draws: S.
-      summarise: the summary of one column; after a pick only that column's is made anew.
+      summarise: (column, frozen) -> its summary; after a pick only that column's is made anew.
       choose: (key, state, view) -> flat index.
-      freeze: anything to be computed once a refit.
+      freeze: what all summaries until the next refit are given.
       conditioned: whether picks are absorbed, or the summary stays as it is until the refit.
     """
 
@@ -58,12 +61,19 @@ def live(
         draw_key, sample_key = jax.random.split(key)
         parameters = beliefs.draws(draw_key, belief, belief_state, draws)
         members = ensemble.start(sample_key, parameters, view.observations)
-        noise = ensemble.noise(members)
-        columns = ColumnView(noise, ensemble.predict(members), view.available, view.discount)
-        axes = ColumnView(1, 2, 1, 1)  # type: ignore[arg-type]
-        summary = jax.vmap(summarise, in_axes=(axes,), out_axes=-1)(columns)
-        state = LiveState(belief_state, members, summary, ())
-        return state._replace(frozen=freeze(state, view))
+        frozen = freeze(members, view)
+
+        def summaries(block: Array, noise: Array, available: Array, discount: Array) -> Any:
+            prediction = ensemble.predict(Ensemble(parameters, gaussian.Column(block)))
+            columns = ColumnView(noise, prediction, available, discount)
+            axes = ColumnView(1, 2, 1, 1)  # type: ignore[arg-type]
+            each = jax.vmap(summarise, in_axes=(axes, None), out_axes=-1)
+            return each(columns, frozen)
+
+        arrays = (members.column.block, ensemble.noise(members), view.available, view.discount)
+        width = max(PREDICTED // (draws * len(view.available)), 1)
+        summary = each_column(summaries, arrays, (1, 1, 1, 1), width=width)
+        return LiveState(belief_state, members, summary, frozen)
 
     def init(key: Array, view: View, problem: Problem) -> LiveState:
         belief_state = belief.init(key, view.observations, problem)
@@ -82,7 +92,9 @@ def live(
         noise = jax.vmap(lambda parameters: parameters.noise_at(n))(members.parameters)
         column = ColumnView(noise, prediction, view.available[:, n], view.discount[:, n])
         summary = jax.tree.map(
-            lambda whole, new: whole.at[..., n].set(new), state.summary, summarise(column)
+            lambda whole, new: whole.at[..., n].set(new),
+            state.summary,
+            summarise(column, state.frozen),
         )
         return state._replace(ensemble=members, summary=summary)
 

@@ -1,0 +1,208 @@
+"""What ids costs on matrices of many sizes, up to the 22.4 million entries of MovieLens 1M.
+
+python -m benchmarks.scaling [--sizes=50x100,100x1000] [--repeats=3]
+
+Every size is measured in a process of its own, so that its peak memory is its own: one step of
+SVI, the drawing of the ensemble at a refit, and one pick, on synthetic matrices after the initial
+design. A refit is 100 steps and the drawing; a batch is 1/40 of the horizon K (D + N - K). Kept in
+results/benchmarks: scaling.json and scaling.png, cost against size, with exponents fitted by least
+squares.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import launch  # noqa: F401  sets up the machine before JAX is imported
+
+import jax  # isort: skip
+import numpy as np
+from absl import app, flags
+from tqdm import tqdm
+
+from benchmarks import timing
+
+SIZES = flags.DEFINE_list(
+    "sizes",
+    ["50x100", "100x1000", "300x3000", "1000x6040", "3706x6040"],
+    "Rows x columns of the matrices.",
+)
+RANKS = flags.DEFINE_list("ranks", ["5", "10", "40"], "Other K, at the size of --of.")
+DRAWS = flags.DEFINE_list("draws", ["4", "8", "32"], "Other S, at the size of --of.")
+OF = flags.DEFINE_string("of", "300x3000", "Where K and S are varied.")
+REPEATS = flags.DEFINE_integer("repeats", 3, "Timings of each program.", lower_bound=1)
+CASE = flags.DEFINE_string("case", None, "Measures D,N,K,S in this process and prints JSON.")
+STEPS, REFITS = 100, 40
+
+
+class Case(NamedTuple):
+    """A size."""
+
+    rows: int
+    columns: int
+    rank: int = 20
+    draws: int = 16
+
+    @property
+    def entries(self) -> int:
+        """D N."""
+        return self.rows * self.columns
+
+    @property
+    def horizon(self) -> int:
+        """H."""
+        return self.rank * (self.rows + self.columns - self.rank)
+
+
+class Cost(NamedTuple):
+    """Seconds, and MiB of the process at its peak."""
+
+    step: float  # of SVI
+    draw: float  # of the ensemble, with its summary
+    pick: float
+    memory: float
+
+    def refit(self) -> float:
+        """Seconds of a refit."""
+        return STEPS * self.step + self.draw
+
+    def batch(self, case: Case) -> float:
+        """Seconds of a batch of picks."""
+        return self.pick * case.horizon / REFITS
+
+
+def measure(case: Case, repeats: int) -> Cost:
+    """The cost of one size, medians over the repeats."""
+    import jax.numpy as jnp
+
+    from smc_jax import beliefs, inference, start
+    from smc_jax.data.synthetic import synthetic
+    from smc_jax.loop import make_loop
+    from smc_jax.model import gamma_process
+    from smc_jax.policies import POLICIES, Setting
+
+    model = gamma_process(rank=case.rank, loadings="signed", intercepts=True, common=10.0)
+    few = 5
+    svi = inference.svi(model=model, optimiser=inference.adam(), window=few)
+    belief = beliefs.variational(model, start.random(model), svi, first_steps=few, steps=few)
+    unfitted = belief._replace(refit=lambda key, state, observations: state)
+    data = synthetic(rows=case.rows, columns=case.columns, true_rank=5)
+    best_of = case.horizon // 2
+
+    def loop_of(belief: beliefs.Belief, picks: int) -> Any:
+        policy = POLICIES["ids"](
+            Setting(belief, entry_noise=True), draws=case.draws, best_of=best_of
+        )
+        return make_loop(data, policy, horizon=picks, refits=1, initial=case.horizon // 20)
+
+    def seconds(function: Callable[..., Any], *arguments: Any) -> float:
+        jax.block_until_ready(function(*arguments))
+        times = []
+        for _ in range(repeats):
+            began = time.perf_counter()
+            jax.block_until_ready(function(*arguments))
+            times.append(time.perf_counter() - began)
+        return float(np.median(times))
+
+    key, short, long = jax.random.key(0), 20, 220
+    loop = loop_of(unfitted, short)
+    carry, _ = jax.jit(loop.start)(jnp.uint32(0))
+    observations = carry.world.view.observations
+    fit = carry.policy.belief
+    step = seconds(jax.jit(lambda fit, seen: svi.run(key, fit, seen, few).q), fit, observations)
+    refit = jax.jit(lambda carry: loop.refit(carry, key).policy)
+    drawing = seconds(refit, carry)
+    carry = carry._replace(policy=refit(carry))
+    picks = [
+        seconds(jax.jit(lambda carry, n=n: loop_of(unfitted, n).picks(carry, key)[1]), carry)
+        for n in (short, long)
+    ]
+    pick = (picks[1] - picks[0]) / (long - short)
+    return Cost(step / few, drawing, pick, timing.peak_memory())
+
+
+def exponents(costs: dict[Case, float]) -> dict[str, float]:
+    """Least squares of log cost on log D, N, K and S, as far as they differ."""
+    names = ("rows", "columns", "rank", "draws")
+    features = np.log([[getattr(case, name) for name in names] for case in costs])
+    varied = features.std(0) > 0
+    design = np.column_stack([features[:, varied], np.ones(len(costs))])
+    found = np.linalg.lstsq(design, np.log(list(costs.values())), rcond=None)[0]
+    return dict(zip(np.array(names)[varied].tolist(), found[:-1].tolist(), strict=True))
+
+
+def picture(costs: dict[Case, Cost]) -> Any:
+    """Cost against the number of entries, at K = 20 and S = 16."""
+    import matplotlib.pyplot as plt
+
+    cases = [case for case in costs if case[2:] == Case(0, 0)[2:]]
+    entries = [case.entries for case in cases]
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    for name in ("step", "draw", "pick"):
+        left.loglog(entries, [getattr(costs[case], name) for case in cases], "o-", label=name)
+    left.set(xlabel="entries", ylabel="seconds")
+    left.legend()
+    per_entry = [1e6 * (costs[c].refit() + costs[c].batch(c)) / c.entries for c in cases]
+    right.semilogx(entries, per_entry, "o-", label="refit and batch")
+    right.set(xlabel="entries", ylabel="microseconds an entry", ylim=(0, None))
+    right.legend()
+    for axes in (left, right):
+        axes.grid(alpha=0.3)
+    path = timing.FOLDER / "scaling.png"
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+    return path
+
+
+def sized(text: str, **others: int) -> Case:
+    """`100x1000` as a case."""
+    rows, columns = map(int, text.split("x"))
+    return Case(rows, columns, **others)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Measures all cases, prints a table and keeps the figures."""
+    del arguments
+    if CASE.value:
+        case = Case(*map(int, CASE.value.split(",")))
+        print(json.dumps(measure(case, REPEATS.value)._asdict()))
+        return
+    cases = [sized(text) for text in SIZES.value]
+    cases += [sized(OF.value, rank=int(rank)) for rank in RANKS.value]
+    cases += [sized(OF.value, draws=int(draws)) for draws in DRAWS.value]
+    costs: dict[Case, Cost] = {}
+    print(f"{'rows':>6}{'columns':>9}{'K':>4}{'S':>4}{'ms a step':>11}{'s to draw':>11}", end="")
+    print(f"{'ms a pick':>11}{'us an entry':>13}{'MiB':>8}")
+    for case in tqdm(dict.fromkeys(cases), unit="size"):
+        command = [sys.executable, "-m", "benchmarks.scaling", f"--repeats={REPEATS.value}"]
+        ran = subprocess.run(
+            [*command, f"--case={','.join(map(str, case))}"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if ran.returncode:
+            tqdm.write(f"{case}: failed\n{ran.stderr[-2000:]}")
+            continue
+        costs[case] = cost = Cost(**json.loads(ran.stdout.splitlines()[-1]))
+        each = 1e6 * (cost.refit() + cost.batch(case)) / case.entries
+        tqdm.write(
+            f"{case.rows:>6}{case.columns:>9}{case.rank:>4}{case.draws:>4}{1e3 * cost.step:>11.2f}"
+            f"{cost.draw:>11.3f}{1e3 * cost.pick:>11.3f}{each:>13.2f}{cost.memory:>8.0f}"
+        )
+    fitted = {
+        name: exponents({case: getattr(cost, name) for case, cost in costs.items()})
+        for name in Cost._fields
+    }
+    for name, powers in fitted.items():
+        print(f"{name:<8}" + " ".join(f"{size}^{power:.2f}" for size, power in powers.items()))
+    figures = [case._asdict() | cost._asdict() for case, cost in costs.items()]
+    kept = timing.keep("scaling", {"costs": figures, "exponents": fitted})
+    print(f"kept in {kept} and {picture(costs)}")
+
+
+if __name__ == "__main__":
+    app.run(main)
