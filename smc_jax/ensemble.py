@@ -30,8 +30,7 @@ def start(key: Array, parameters: Parameters, observations: Observations) -> Ens
 
     def one(draw: tuple[Array, Parameters]) -> gaussian.Column:
         key, parameters = draw
-        columns = gaussian.latent_posterior(parameters, observations)
-        sample = gaussian.sample_latents(key, parameters, observations, columns)
+        columns, sample = gaussian.sample_columns(key, parameters, observations)
         return gaussian.Column.of(*columns, sample)
 
     # One draw after another: the columns of all of them at once would not fit in a cache.

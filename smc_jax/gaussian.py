@@ -31,39 +31,61 @@ class Columns(NamedTuple):
 
 
 def inverse_and_log_det(matrices: Array) -> tuple[Array, Array]:
-    """Inverts symmetric matrices [K, K, N] with eigenvalues >= 1, batch axis last.
+    """Inverts symmetric matrices [K, K, N] with eigenvalues >= 1, batch axis last."""
+    inverse, log_det, _ = _swept(matrices, None)
+    return inverse, log_det
 
-    K Gauss-Jordan sweeps without pivoting. Sweep k maps A to A without its row and column k,
-    minus v v'/d, where d = A_kk and v is row k with v_k = -1; all K of them give -A^-1,
-    and the log determinant is the sum of log d.
+
+def inverse_and_draw(matrices: Array, normals: Array) -> tuple[Array, Array]:
+    """The same inverses, and a draw [K, N] of N(0, A_n) for each made of standard normals."""
+    inverse, _, draw = _swept(matrices, normals)
+    return inverse, draw
+
+
+def _swept(matrices: Array, normals: Array | None) -> tuple[Array, Array, Array]:
+    """K Gauss-Jordan sweeps without pivoting: A_n^-1, log det A_n, and L_n z_n with A = L L'.
+
+    Sweep k maps A to A without its row and column k, minus v v'/d, where d = A_kk and v is row k
+    with v_k = -1; all K of them give -A^-1, and the log determinant is the sum of log d. Until its
+    turn, row k is that of Gaussian elimination: from the diagonal on, over sqrt(d), it is column k
+    of the Cholesky factor L.
     """
     k = matrices.shape[0]
     others = 1.0 - jnp.eye(k, dtype=matrices.dtype)
+    onwards = jnp.triu(jnp.ones_like(others))
 
-    def sweep(i: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        a, pivots = carry
+    def sweep(i: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        a, pivots, draw = carry
         row = lax.dynamic_index_in_dim(a, i, 0, keepdims=False)
         pivot = lax.dynamic_index_in_dim(row, i, 0)
+        if normals is not None:
+            z = lax.dynamic_index_in_dim(normals, i, 0)
+            draw = draw + onwards[i][:, None] * row * (z / jnp.sqrt(pivot))
         row = lax.dynamic_update_index_in_dim(row, -jnp.ones_like(pivot), i, 0)
         keep = others[i, :, None, None] * others[i, None, :, None]
         a = a * keep - row[:, None] * (row / pivot)[None]
-        return a, lax.dynamic_update_index_in_dim(pivots, pivot, i, 0)
+        return a, lax.dynamic_update_index_in_dim(pivots, pivot, i, 0), draw
 
-    start = (matrices, jnp.ones_like(matrices[0]))
-    swept, pivots = lax.fori_loop(0, k, sweep, start, unroll=2)
-    return -swept, jnp.log(pivots).sum(0)
+    nothing = jnp.zeros_like(matrices[0]) if normals is not None else jnp.zeros(())
+    start = (matrices, jnp.ones_like(matrices[0]), nothing)
+    swept, pivots, draw = lax.fori_loop(0, k, sweep, start, unroll=2)
+    return -swept, jnp.log(pivots).sum(0), draw
 
 
-def _solve(
-    loadings: Array, intercepts: Array, variance: Array, observations: Observations
-) -> tuple[Array, Array, Array]:
-    """C_n [K, K, N], log det A_n [N] and W'(total_n - count_n b) / s2 [K, N], batch axis last."""
+def _precision(loadings: Array, variance: Array, observations: Observations) -> Array:
+    """A_n [K, K, N]."""
     k = loadings.shape[1]
     (i, j), place = upper_triangle(k)
-    precision = (loadings[:, i] * loadings[:, j]).T @ (observations.count / variance)
-    covariance, log_det = inverse_and_log_det(precision[place] + jnp.eye(k)[:, :, None])
+    products = (loadings[:, i] * loadings[:, j]).T @ (observations.count / variance)
+    return products[place] + jnp.eye(k)[:, :, None]
+
+
+def _field(
+    loadings: Array, intercepts: Array, variance: Array, observations: Observations
+) -> Array:
+    """W'(total_n - count_n b) / s2 [K, N]; C_n times it is m_n."""
     centred = observations.total - observations.count * intercepts[:, None]
-    return covariance, log_det, loadings.T @ (centred / variance)
+    return loadings.T @ (centred / variance)
 
 
 def _times(covariance: Array, vectors: Array) -> Array:
@@ -116,8 +138,8 @@ def _likelihood_terms(
     Of the gradient for W the second term is the upper triangle of sum_n count_dn C_n / s2.
     """
     count, total, square = observations
-    covariance, log_det, field = _solve(loadings, intercepts, variance, observations)
-    mean = _times(covariance, field)
+    covariance, log_det = inverse_and_log_det(_precision(loadings, variance, observations))
+    mean = _times(covariance, _field(loadings, intercepts, variance, observations))
     explained = loadings @ mean
     centred = total - count * intercepts[:, None]
     residual = centred - count * explained  # [D, N], summed over the looks at each entry
@@ -150,34 +172,25 @@ _log_likelihood.defvjp(_log_likelihood_forward, _log_likelihood_backward)
 def latent_posterior(parameters: Parameters, observations: Observations) -> Columns:
     """x_n | data, W, sigma ~ N(m_n, C_n) for every column."""
     chex.assert_shape(observations, (parameters.loadings.shape[0], None))
-    covariance, _, field = _solve(
-        parameters.loadings, parameters.intercepts, parameters.noise() ** 2, observations
-    )
-    return Columns(_times(covariance, field).T, jnp.moveaxis(covariance, -1, 0))
+    w, b, variance = parameters.loadings, parameters.intercepts, parameters.noise() ** 2
+    covariance, _ = inverse_and_log_det(_precision(w, variance, observations))
+    mean = _times(covariance, _field(w, b, variance, observations))
+    return Columns(mean.T, jnp.moveaxis(covariance, -1, 0))
 
 
-def _fluctuation(
+def sample_columns(
     key: Array, parameters: Parameters, observations: Observations
-) -> tuple[Array, Array]:
-    """a_n ~ N(0, A_n) [K, N], and the standard normals [D, N] it is made of where entries are seen.
+) -> tuple[Columns, Array]:
+    """The latent posteriors, and an exact draw of x_n [N, K] from each.
 
-    A = I + W' diag(count) W / s2 is the covariance of a = z + W'(sqrt(count) * eps) / sigma for
-    standard normal z and eps, and C a that of a draw of x_n around its mean, since C A C = C: a
-    factorisation is not needed (after Doucet 2010). Where nothing is seen, eps is still free.
+    With a ~ N(0, A), C a is a draw of x_n around its mean, since C A C = C.
     """
-    latent_key, noise_key = jax.random.split(key)
-    z = jax.random.normal(latent_key, (parameters.loadings.shape[1], observations.count.shape[1]))
-    eps = jax.random.normal(noise_key, observations.count.shape)
-    weighted = parameters.loadings.T @ (jnp.sqrt(observations.count) * eps)
-    return z + weighted / parameters.noise(), eps
-
-
-def sample_latents(
-    key: Array, parameters: Parameters, observations: Observations, columns: Columns
-) -> Array:
-    """Exact draws of x_n | data [N, K] around the latent posteriors."""
-    a, _ = _fluctuation(key, parameters, observations)
-    return columns.mean + jnp.einsum("nkl,ln->nk", columns.covariance, a)
+    w, b, variance = parameters.loadings, parameters.intercepts, parameters.noise() ** 2
+    normals = jax.random.normal(key, (w.shape[1], observations.count.shape[1]))
+    covariance, a = inverse_and_draw(_precision(w, variance, observations), normals)
+    field = _field(w, b, variance, observations)
+    columns = Columns(_times(covariance, field).T, jnp.moveaxis(covariance, -1, 0))
+    return columns, _times(covariance, field + a).T
 
 
 def sample_matrix(
@@ -188,13 +201,13 @@ def sample_matrix(
     With `entry_noise` the noise is part of the entry, as where each is seen once: seen entries keep
     their value, the others have a fresh noise draw. Without, the entries are b + W x_n.
     """
-    w, b, noise = parameters.loadings, parameters.intercepts, parameters.noise()
-    covariance, _, field = _solve(w, b, noise**2, observations)
-    a, eps = _fluctuation(key, parameters, observations)
-    matrix = b[:, None] + w @ _times(covariance, field + a)  # x_n = C_n (field_n + a_n)
+    latent_key, noise_key = jax.random.split(key)
+    _, latents = sample_columns(latent_key, parameters, observations)
+    matrix = parameters.intercepts[:, None] + parameters.loadings @ latents.T
     if not entry_noise:
         return matrix
-    return jnp.where(observations.count > 0, observations.average(), matrix + noise * eps)
+    noise = parameters.noise() * jax.random.normal(noise_key, matrix.shape)
+    return jnp.where(observations.count > 0, observations.average(), matrix + noise)
 
 
 def sample_matrices(
@@ -207,6 +220,10 @@ def sample_matrices(
     entry_noise: bool,
 ) -> Array:
     """S draws as of `sample_matrix` [N, S, D], from the posterior covariances [N, K, K].
+
+    A = I + W' diag(count) W / s2 is the covariance of a = z + W'(sqrt(count) * eps) / sigma for
+    standard normal z and eps, and C a that of a draw of x_n around its mean: no factorisation is
+    needed (after Doucet 2010). Where nothing is seen, eps is still free: the noise of the entry.
 
     A few columns at a time: the random numbers of all of them at once would not fit in a cache.
     """

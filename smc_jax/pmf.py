@@ -55,8 +55,8 @@ def sample_factors(
 ) -> Array:
     """An exact draw of u_n | V, data [N, K] for all columns of the observations."""
     parameters = given(others, variance, noise_variance)
-    columns = gaussian.latent_posterior(parameters, observations)
-    return jnp.sqrt(variance) * gaussian.sample_latents(key, parameters, observations, columns)
+    _, latents = gaussian.sample_columns(key, parameters, observations)
+    return jnp.sqrt(variance) * latents
 
 
 def sample_variance(

@@ -53,6 +53,11 @@ def test_inverse_and_log_det(rank):
     inverse, log_det = jax.jit(gaussian.inverse_and_log_det)(matrices.transpose(1, 2, 0))
     np.testing.assert_allclose(inverse.transpose(2, 0, 1), np.linalg.inv(matrices), atol=1e-12)
     np.testing.assert_allclose(log_det, np.linalg.slogdet(matrices)[1], rtol=1e-12)
+    normals = rng.normal(size=(rank, 11))
+    again, draw = jax.jit(gaussian.inverse_and_draw)(matrices.transpose(1, 2, 0), normals)
+    np.testing.assert_array_equal(again, inverse)
+    products = np.einsum("nkl,ln->kn", np.linalg.cholesky(matrices), normals)
+    np.testing.assert_allclose(draw, products, atol=1e-12)
 
 
 @VARIANTS
@@ -155,15 +160,16 @@ def test_posterior_and_entry_moments(intercepts, repeats):
 
 
 @pytest.mark.parametrize(("repeats", "column_noise"), [(False, False), (True, False), (True, True)])
-def test_sample_latents_moments(repeats, column_noise):
+def test_sampled_columns_have_the_moments(repeats, column_noise):
     """Five columns of nine moments at |z| < 5: fails by chance with probability 3e-5."""
     parameters, observations, looks = make_problem(4, repeats=repeats)
     if column_noise:
         parameters = with_column_noise(parameters, len(looks))
-    columns = posterior(parameters, observations)
     keys = jax.random.split(jax.random.key(0), 20_000)
-    sample = jax.jit(jax.vmap(gaussian.sample_latents, in_axes=(0, None, None, None)))
-    samples = sample(keys, parameters, observations, columns)
+    sample = jax.jit(jax.vmap(gaussian.sample_columns, in_axes=(0, None, None)))
+    columns, samples = sample(keys, parameters, observations)
+    again = posterior(parameters, observations)
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x[0], y, atol=1e-5), columns, again)
 
     def alone(n):
         return in_column(parameters, n) if column_noise else parameters
@@ -237,7 +243,7 @@ def test_absorbed_sample_has_the_posterior():
 
     def one(key):
         sample_key, absorb_key = jax.random.split(key)
-        sample = gaussian.sample_latents(sample_key, parameters, observations, columns)[n]
+        sample = gaussian.sample_columns(sample_key, parameters, observations)[1][n]
         column = gaussian.Column.of(columns.mean[n], columns.covariance[n], sample)
         return gaussian.absorb(absorb_key, column, w[row], value - b[row], sigma**2, 1.0).sample
 
@@ -323,7 +329,7 @@ def test_jit_and_vmap_change_nothing():
         columns = gaussian.latent_posterior(parameters, observations)
         w, *_, sigma, b, _ = parameters
         gradient = jax.grad(gaussian.log_likelihood, argnums=(0, 1, 2))
-        sample = gaussian.sample_latents(jax.random.key(3), parameters, observations, columns)
+        _, sample = gaussian.sample_columns(jax.random.key(3), parameters, observations)
         return columns, gradient(w, b, sigma**2, observations), sample
 
     draw = [jax.tree.map(lambda x: x[s], draws) for s in range(3)]
