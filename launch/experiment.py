@@ -129,6 +129,8 @@ def validate(config: ConfigDict) -> None:
         require(inference.learning_rate > 0.0, "inference.learning_rate", "must be positive")
     for field in ("first_steps", "steps", "draws", "window"):
         require(inference[field] >= 1, f"inference.{field}", "must be at least 1")
+    some = inference.columns is None or inference.columns >= 1
+    require(some, "inference.columns", "must be at least 1")
     require(inference.tolerance >= 0.0, "inference.tolerance", "must not be negative")
     require(inference.start_scale > 0.0, "inference.start_scale", "must be positive")
     require(config.equalise_strength > 0.0, "equalise_strength", "must be positive")
@@ -248,6 +250,7 @@ def make_belief(config: ConfigDict) -> beliefs.Belief:
         model=model,
         optimiser=optimiser(*rate),
         draws=settings.draws,
+        columns=settings.columns,
         window=settings.window,
         tolerance=settings.tolerance,
         start_scale=settings.start_scale,

@@ -11,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 from jax.typing import ArrayLike
 
 from smc_jax.model import Model
-from smc_jax.types import Observations, Unconstrained
+from smc_jax.types import Observations, Parameters, Unconstrained
 
 
 class Variational(NamedTuple):
@@ -49,13 +49,54 @@ def entropy(q: Variational) -> Array:
     return sum(x.sum() + x.size * constant for x in jax.tree.leaves(q.log_scale))
 
 
+def some_columns(
+    start: Array, columns: int, parameters: Parameters, observations: Observations
+) -> tuple[Parameters, Observations, float]:
+    """What is seen of the columns start, ..., start + columns - 1, and what to multiply it by.
+
+    For a start that is uniform on 1 - columns, ..., N - 1, of whose window a part may be outside,
+    every column is as likely as any other to be taken, and the likelihood times the factor is
+    unbiased. Columns that are held but not in the window have nothing seen, and add nothing.
+    """
+    everything = observations.count.shape[1]
+    first = jnp.clip(start, 0, everything - columns)
+    index = first + jnp.arange(columns)
+    inside = (index >= start) & (index < start + columns)
+
+    def take(statistic: Array) -> Array:
+        return lax.dynamic_slice_in_dim(statistic, first, columns, -1)
+
+    seen = jax.tree.map(lambda statistic: inside * take(statistic), observations)
+    scales = parameters.noise_scales
+    taken = parameters._replace(noise_scales=take(scales) if scales.ndim else scales)
+    return taken, seen, (everything + columns - 1) / columns
+
+
 def elbo(
-    key: Array, q: Variational, observations: Observations, *, model: Model, draws: int = 1
+    key: Array,
+    q: Variational,
+    observations: Observations,
+    *,
+    model: Model,
+    draws: int = 1,
+    columns: int | None = None,
 ) -> Array:
-    """E_q[log p(Y, theta)] + H(q) <= log p(Y), estimated with reparametrised draws."""
-    keys = jax.random.split(key, draws)
-    joint = jax.vmap(lambda k: model.log_joint(draw(k, q), observations))(keys)
-    return joint.mean() + entropy(q)
+    """E_q[log p(Y, theta)] + H(q) <= log p(Y), estimated with reparametrised draws.
+
+    With `columns` each draw has the likelihood of so many columns at random, scaled.
+    """
+
+    def joint(key: Array) -> Array:
+        if columns is None or columns >= observations.count.shape[1]:
+            return model.log_joint(draw(key, q), observations)
+        draw_key, start_key = jax.random.split(key)
+        unconstrained = draw(draw_key, q)
+        start = jax.random.randint(start_key, (), 1 - columns, observations.count.shape[1])
+        parameters = model.constrain(unconstrained)
+        taken, seen, factor = some_columns(start, columns, parameters, observations)
+        return factor * model.log_likelihood(taken, seen) + model.log_density(unconstrained)
+
+    return jax.vmap(joint)(jax.random.split(key, draws)).mean() + entropy(q)
 
 
 def effective_rank(q: Variational, *, signed: bool = False, threshold: float = 0.05) -> Array:
@@ -94,6 +135,7 @@ def svi(
     model: Model,
     optimiser: optax.GradientTransformation,
     draws: int = 1,
+    columns: int | None = None,
     window: int = 50,
     tolerance: float = 0.0,
     start_scale: float = 0.1,
@@ -108,6 +150,7 @@ def svi(
       model: the prior.
       optimiser: one of `OPTIMISERS`, or any other of optax.
       draws: reparametrised draws a step.
+      columns: how many columns a step looks at, taken at random; None is all of them.
       window: steps between two looks at the mean ELBO; a run takes whole windows.
       tolerance: a run has converged once the mean ELBO of a window improves on that of the one
         before by less than `tolerance` times its absolute value; 0 takes all the steps.
@@ -125,7 +168,8 @@ def svi(
         windows = -(-jnp.asarray(steps) // window)
 
         def loss(flat: Array, key: Array) -> Array:
-            return -elbo(key, unravel(flat), observations, model=model, draws=draws)
+            q = unravel(flat)
+            return -elbo(key, q, observations, model=model, draws=draws, columns=columns)
 
         def step(carry: tuple, key: Array) -> tuple[tuple, Array]:
             flat, state = carry

@@ -29,16 +29,19 @@ class Model(NamedTuple):
     unconstrain: Callable[[Parameters], Unconstrained]
     log_volume: Callable[[Unconstrained], Array]  # log |d constrained / d unconstrained|
 
+    def log_likelihood(self, parameters: Parameters, observations: Observations) -> Array:
+        """log p(Y | theta), the latent columns integrated out."""
+        w, b, variance = parameters.loadings, parameters.intercepts, parameters.noise() ** 2
+        return log_likelihood(w, b, variance, observations)
+
+    def log_density(self, unconstrained: Unconstrained) -> Array:
+        """log p(theta(u)) + log |d theta / d u|: the prior in unconstrained space."""
+        return self.log_prior(self.constrain(unconstrained)) + self.log_volume(unconstrained)
+
     def log_joint(self, unconstrained: Unconstrained, observations: Observations) -> Array:
-        """log p(Y, theta(u)) + log |d theta / d u|, the latent columns integrated out."""
-        parameters = self.constrain(unconstrained)
-        return (
-            log_likelihood(
-                parameters.loadings, parameters.intercepts, parameters.noise() ** 2, observations
-            )
-            + self.log_prior(parameters)
-            + self.log_volume(unconstrained)
-        )
+        """log p(Y, theta(u)) + log |d theta / d u|."""
+        likelihood = self.log_likelihood(self.constrain(unconstrained), observations)
+        return likelihood + self.log_density(unconstrained)
 
 
 def sigma_prior(shape: float, rate: float) -> dist.Distribution:

@@ -84,6 +84,43 @@ def test_elbo_gradient():
     )
 
 
+@pytest.mark.parametrize("noise_spread", [0.0, 0.3])
+@pytest.mark.parametrize("width", [1, 3, 7])
+@pytest.mark.usefixtures("x64")
+def test_columns_at_random_leave_the_gradient_unbiased(width, noise_spread):
+    """The average over all windows is the whole likelihood, and so are the gradients."""
+    model = gamma_process(rank=2, intercepts=True, noise_spread=noise_spread)
+    observations = low_rank_data(0, rows=4, columns=7, rank=1)
+    parameters = model.sample_prior(jax.random.key(3), 4, 7)
+
+    def average(parameters):
+        def one(start):
+            taken, seen, factor = inference.some_columns(start, width, parameters, observations)
+            assert seen.count.shape == (4, width)
+            return factor * model.log_likelihood(taken, seen)
+
+        return jax.vmap(one)(jnp.arange(1 - width, 7)).mean()
+
+    def whole(parameters):
+        return model.log_likelihood(parameters, observations)
+
+    found, expected = (jax.jit(jax.value_and_grad(f))(parameters) for f in (average, whole))
+    chex.assert_trees_all_close(found, expected, rtol=1e-9)
+
+
+def test_svi_with_columns_at_random_comes_close_to_svi_with_all():
+    observations = low_rank_data(1, **DATA)
+    key = jax.random.key(0)
+    start = STARTS["spectral"](MODEL)(key, observations)
+    bounds = []
+    for columns in (None, 5):
+        svi = make_svi(columns=columns)
+        fit = svi.run(key, svi.init(start), observations, 1000)
+        bounds.append(precise_elbo(fit.q, observations))
+    before = precise_elbo(svi.init(start).q, observations)
+    assert bounds[1] > bounds[0] - 0.2 * (bounds[0] - before)
+
+
 def log_evidence(observations, variance, number=400_000):
     """log p(Y) and its standard error, K = 1, all seen: the likelihood averaged over the prior."""
     rng = np.random.default_rng(0)
