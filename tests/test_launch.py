@@ -267,14 +267,35 @@ def test_another_experiment_in_the_workdir_is_left_alone(workdir, field):
     ("arguments", "named"),
     [
         ([CONFIG, "--workdir=new", "--config.seeds=abc"], "config.seeds"),
-        ([CONFIG, "--workdir=new", "--config.sedes=3"], "field: 'sedes'"),
+        (
+            [CONFIG, "--workdir=new", "--config.sedes=3"],
+            "no such config field: sedes; did you mean seeds?\n",
+        ),
+        (
+            [CONFIG, "--workdir=new", "--config.path=a.csv"],
+            "error: no such config field: path\n",
+        ),
         ([CONFIG, "--workdir=new", "--config.policies=ids", "--config.ids.scope=x"], "ids.scope"),
-        (["--config=missing.py", "--workdir=new"], "missing.py"),
+        (
+            ["--config=missing.py", "--workdir=new", "--config.seeds=3"],
+            "error: config: cannot read missing.py: No such file or directory\n",
+        ),
+        (
+            [CONFIG.replace("synthetic.py", "jester.py:papr"), "--workdir=new"],
+            "jester.py:papr: config: unknown model 'papr'; choose from ratings, paper\n",
+        ),
+        (
+            [f"{CONFIG}:paper", "--workdir=new"],
+            "synthetic.py:paper: get_config() takes 0 positional arguments but 1 was given\n",
+        ),
         ([], "--config"),
         ([CONFIG, "--workdir=", "--config.policies=random", "--config.seeds=1"], "--workdir"),
         ([CONFIG.replace("synthetic", "figure1"), "--workdir=new"], "launch.figure"),
     ],
-    ids=["type", "field", "scope", "file", "flags", "workdir", "figure"],
+    ids=[
+        *("type", "similar", "field", "scope", "file", "model", "models", "flags", "workdir"),
+        "figure",
+    ],
 )
 def test_bad_input_costs_one_line_and_status_2(tmp_path, arguments, named):
     process = begin(*arguments, cwd=tmp_path)
@@ -282,5 +303,6 @@ def test_bad_input_costs_one_line_and_status_2(tmp_path, arguments, named):
     assert process.returncode == 2, complaint
     assert re.fullmatch(r"error: .+\n", complaint)
     assert named in complaint
+    assert "Traceback" not in complaint
     assert printed == ""
     assert list(tmp_path.iterdir()) == []
