@@ -1,5 +1,7 @@
 """The files that a run leaves in its working directory, and the table made of them."""
 
+import csv
+import io
 import json
 import os
 import platform
@@ -16,6 +18,7 @@ from scipy import stats
 
 import smc_jax
 from launch.settings import ConfigError, policy_names
+from smc_jax.data.ratings import Ratings
 from smc_jax.sweep import Curves, Progress
 
 FRACTIONS = (10, 25, 50, 100)  # percent of the horizon
@@ -105,6 +108,16 @@ def save_curves(workdir: Path, curves: dict[str, Curves]) -> None:
         for field, value in zip(Curves._fields, one, strict=True)
     }
     write(workdir / "curves.npz", lambda file: np.savez_compressed(file, **arrays))
+
+
+def save_ids(workdir: Path, ratings: Ratings) -> None:
+    """Which id of the table each row's and each column's number in the results stands for."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["axis", "number", "id"])
+    for axis, ids in (("row", ratings.row_ids), ("column", ratings.column_ids)):
+        writer.writerows((axis, number, identity) for number, identity in enumerate(ids))
+    write(workdir / "ids.csv", lambda file: file.write(text.getvalue().encode()))
 
 
 def at_fractions(curve: np.ndarray) -> dict[int, np.ndarray]:

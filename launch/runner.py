@@ -59,6 +59,8 @@ def run(config: ConfigDict, workdir: Path, overall: tqdm | None = None) -> dict[
     """
     experiment.validate(config)
     results.open_workdir(workdir, config)
+    if config.data == "table":
+        results.save_ids(workdir, data.table_block(config))
     clock = CompileClock()
     finished = results.load_curves(workdir)
     summary_path = workdir / "summary.json"

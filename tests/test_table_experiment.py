@@ -1,5 +1,6 @@
 """An experiment on a table of the user's own: its files, its sizes, and one line for bad input."""
 
+import csv
 import re
 
 import numpy as np
@@ -45,14 +46,18 @@ def configured(path, changes=()):
 def test_every_pick_is_a_rating_of_the_table(path, tmp_path):
     config = configured(path)
     summary = runner.run(config, tmp_path / "run")
-    assert contents(tmp_path / "run").keys() == FILES
+    assert contents(tmp_path / "run").keys() == FILES | {"ids.csv"}
     assert summary["setting"]["data"] == "table"
-    curves, held, block = load(tmp_path / "run"), ratings(), data.table_block(config)
+    curves, held = load(tmp_path / "run"), ratings()
+    with (tmp_path / "run" / "ids.csv").open(newline="") as file:
+        ids = {(line["axis"], int(line["number"])): line["id"] for line in csv.DictReader(file)}
+    assert len(ids) == ROWS + COLUMNS
     for name in ("random", "greedy"):
         rows, cols = (curves[f"{name}/{axis}"] for axis in ("rows", "cols"))
         assert rows.shape == (2, HORIZON)
-        items = [int(item.removeprefix("film ")) for item in block.row_ids[rows].ravel()]
-        pairs = list(zip(items, block.column_ids[cols].ravel().tolist(), strict=True))
+        items = [int(ids["row", row].removeprefix("film ")) for row in rows.ravel()]
+        users = [int(ids["column", column]) for column in cols.ravel()]
+        pairs = list(zip(items, users, strict=True))
         assert len(set(pairs[:HORIZON])) == len(set(pairs[HORIZON:])) == HORIZON
         rewards = [held[pair] for pair in pairs]
         np.testing.assert_allclose(curves[f"{name}/reward"].ravel(), rewards, rtol=1e-5)
@@ -175,7 +180,7 @@ def test_the_command_takes_the_path(path):
     process = begin(*flags, cwd=path.parent)
     _, complaint = process.communicate()
     assert process.returncode == 0, complaint
-    assert contents(path.parent / "new").keys() == FILES
+    assert contents(path.parent / "new").keys() == FILES | {"ids.csv"}
 
 
 def test_only_a_completion_has_something_to_tell(path, monkeypatch):
