@@ -29,6 +29,7 @@ REFERENCES = (
     "thompson",
 )  # whom the others are compared with, pair by pair
 BASES = ("oracle", "mean_oracle", "ids")  # whose regret the others' is divided by
+TIMES = ("seconds", "compile_seconds")
 PACKAGES = ("jax", "jaxlib", "numpyro", "optax", "numpy")
 
 
@@ -221,21 +222,26 @@ def table(summary: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def save_checkpoint(path: Path, progress: Progress) -> None:
-    """An unfinished sweep; typed keys are stored as their data, seeds that only pad are not."""
+def save_checkpoint(path: Path, progress: Progress, times: dict[str, Any]) -> None:
+    """An unfinished sweep and the time that it took so far.
+
+    Typed keys are stored as their data, seeds that only pad are not.
+    """
     leaves = [
         np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)[: len(progress.seeds)]
         for leaf in jax.tree.leaves(progress)
     ]
-    write(path, lambda file: np.savez(file, *leaves))
+    write(path, lambda file: np.savez(file, *leaves, **times))
 
 
-def load_checkpoint(path: Path, like: Progress) -> Progress:
-    """An unfinished sweep, padded and placed on the devices as `like` is."""
+def load_checkpoint(path: Path, like: Progress) -> tuple[Progress, dict[str, float]]:
+    """An unfinished sweep, padded and placed on the devices as `like` is, and its time so far."""
     old, structure = jax.tree.flatten(like)
     try:
         with np.load(path) as file:
             stored = [file[f"arr_{index}"] for index in range(len(old))]
+            # Older checkpoints tell no times.
+            times = {name: float(file[name]) if name in file else 0.0 for name in TIMES}
     except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
         raise ConfigError(f"workdir: cannot resume from {path}, delete it: {error}") from error
 
@@ -248,7 +254,7 @@ def load_checkpoint(path: Path, like: Progress) -> Progress:
             jax.random.wrap_key_data(array) if _is_key(leaf) else array, leaf.sharding
         )
 
-    return jax.tree.unflatten(structure, map(restore, stored, old))
+    return jax.tree.unflatten(structure, map(restore, stored, old)), times
 
 
 def _is_key(leaf: Any) -> bool:

@@ -137,6 +137,26 @@ def test_an_interrupted_policy_goes_on_from_its_checkpoint(finished, tmp_path, m
     assert_same_curves(load(tmp_path), load(finished))
 
 
+def test_the_time_before_an_interrupt_counts_where_it_is_known(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "tqdm", InterruptedBar)
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(tiny({"policies": "thompson"}), tmp_path / "begun")
+    monkeypatch.undo()
+    checkpoint = tmp_path / "begun" / "thompson.checkpoint.npz"
+    with np.load(checkpoint) as file:
+        stored = dict(file)
+    assert stored["seconds"] > 0
+    assert stored["compile_seconds"] > 0
+    known, unknown = {"seconds": 1000.0, "compile_seconds": 2000.0}, {}
+    for times in (unknown, known):  # checkpoints of older versions tell none
+        kept = {key: value for key, value in stored.items() if key.startswith("arr_")}
+        workdir = shutil.copytree(tmp_path / "begun", tmp_path / f"{len(times)} times")
+        np.savez(workdir / checkpoint.name, **kept, **times)
+        found = runner.run(tiny({"policies": "thompson"}), workdir)["policies"]["thompson"]
+        assert 0 < found["seconds"] - times.get("seconds", 0) < 500
+        assert 0 < found["compile_seconds"] - times.get("compile_seconds", 0) < 500
+
+
 @pytest.mark.parametrize("unwritten", sorted(FILES))
 def test_an_interrupt_between_two_files_is_mended(finished, tmp_path, monkeypatch, unwritten):
     def stop(source, target):
