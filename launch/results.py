@@ -64,12 +64,11 @@ def open_workdir(workdir: Path, config: ConfigDict) -> None:
             )
         if path.exists():
             held = json.loads(path.read_text())["config"]
-            for field in sorted((held.keys() | record.keys()) - {"policies"}):
-                if held.get(field) != record.get(field):
-                    raise ConfigError(
-                        f"workdir: {workdir} holds another experiment, with config.{field} ="
-                        f" {json.dumps(held.get(field))}; choose an empty directory"
-                    )
+            if difference := _difference(_leaves(held), _leaves(record)):
+                raise ConfigError(
+                    f"workdir: {workdir} holds another experiment: {difference};"
+                    " choose an empty directory"
+                )
             record["policies"] = ",".join(
                 dict.fromkeys((*policy_names(ConfigDict(held)), *policy_names(config)))
             )
@@ -80,6 +79,30 @@ def open_workdir(workdir: Path, config: ConfigDict) -> None:
         raise
     except (OSError, KeyError, TypeError, AttributeError, ValueError) as error:
         raise ConfigError(f"workdir: cannot use {workdir}: {error}") from error
+
+
+def _leaves(config: dict[str, Any], path: str = "config") -> dict[str, Any]:
+    """The values of a config by their full names."""
+    leaves: dict[str, Any] = {}
+    for field, value in config.items():
+        name = f"{path}.{field}"
+        leaves |= _leaves(value, name) if isinstance(value, dict) else {name: value}
+    return leaves
+
+
+def _difference(held: dict[str, Any], record: dict[str, Any]) -> str | None:
+    """The first field that two experiments differ in, with both values.
+
+    A table that has changed can have other rows and columns: its checksum comes before these.
+    """
+    first = ("config.path", "config.checksum")
+    for name in (*first, *sorted((held.keys() | record.keys()) - {"config.policies", *first})):
+        there, here = held.get(name), record.get(name)
+        if there != here and name == "config.checksum":
+            return "config.checksum is another, the table has changed since"
+        if there != here:
+            return f"{name} is {json.dumps(there)} there, {json.dumps(here)} here"
+    return None
 
 
 def load_curves(workdir: Path) -> dict[str, Curves]:

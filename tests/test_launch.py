@@ -275,11 +275,22 @@ def test_a_file_in_the_way_of_the_workdir(tmp_path):
     assert contents(tmp_path) == {"file": b"mine"}
 
 
-@pytest.mark.parametrize("field", ["seeds", "true_rank", "inference.steps"])
-def test_another_experiment_in_the_workdir_is_left_alone(workdir, field):
+@pytest.mark.parametrize(
+    ("field", "value", "there", "here"),
+    [
+        ("seeds", 1, "2", "1"),
+        ("true_rank", 1, "2", "1"),
+        ("inference.steps", 1, "50", "1"),
+        ("inference.learning_rate", 0.5, "null", "0.5"),
+    ],
+)
+def test_another_experiment_in_the_workdir_is_left_alone(workdir, field, value, there, here):
     before = contents(workdir)
-    with pytest.raises(ConfigError, match=rf"^workdir: .*config\.{field.split('.')[0]}"):
-        runner.run(tiny({field: 1}), workdir)
+    told = (
+        rf"^workdir: .*: config\.{field} is {there} there, {here} here; choose an empty directory$"
+    )
+    with pytest.raises(ConfigError, match=told):
+        runner.run(tiny({field: value}), workdir)
     assert contents(workdir) == before
 
 
