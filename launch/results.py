@@ -160,6 +160,12 @@ def standard_error(values: np.ndarray) -> float:
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
 
 
+def cell(values: np.ndarray, digits: int) -> str:
+    """Mean ± standard error, 18 wide; for one seed the mean alone."""
+    error = f"±{standard_error(values):<6.{digits}f}" if len(values) > 1 else 7 * " "
+    return f"{np.mean(values):>10.{digits}f} {error}"
+
+
 def paired_interval(first: np.ndarray, second: np.ndarray) -> tuple[float, float, float]:
     """Mean of first - second over paired seeds, and its 95 % t interval."""
     difference = first - second
@@ -221,7 +227,8 @@ def table(summary: dict[str, Any]) -> str:
         line = f"{name:<12}"
         for percent in map(str, FRACTIONS):
             spread = one["sem"][percent]
-            line += f"{one['regret'][percent]:>8.1f} " + (f"±{spread:<4.0f}" if spread else 5 * " ")
+            regret = one["regret"][percent]
+            line += f"{regret:>14.1f}" if spread is None else f"{regret:>8.1f} ±{spread:<4.0f}"
         for reference in references:
             ratio = one["ratio"][reference]["100"]
             line += 14 * " " if ratio is None else f"{ratio:>14.2f}"
@@ -229,6 +236,11 @@ def table(summary: dict[str, Any]) -> str:
         times = (one["seconds"], one["compile_seconds"])
         cells = ("" if seconds is None else f"{seconds:.1f}" for seconds in times)
         lines.append(line + f"{rank:>7}" + "".join(f"{cell:>9}" for cell in cells))
+    for name, one in policies.items():
+        if "picks" in one:
+            lines.append(
+                f"{name}: stopped early, after {np.mean(one['picks']):.1f} picks on average"
+            )
     for number, reference in enumerate(REFERENCES):
         for name, one in policies.items():
             if reference in one["paired"] and name not in REFERENCES[:number]:

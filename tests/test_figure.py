@@ -26,7 +26,7 @@ from launching import (
 from tqdm import tqdm
 
 from configs import figure1
-from launch import experiment, runner, settings
+from launch import experiment, results, runner, settings
 from launch import panels as figure
 from launch.settings import ConfigError
 from smc_jax.completable import HeldOut
@@ -161,6 +161,9 @@ def test_a_run_ends_where_the_matrix_can_be_completed_stopped_or_not(tmp_path, m
     summary = runner.run(stopping, tmp_path / "stopped")
     assert summary["policies"]["random"]["completable_at"] == first
     assert summary["policies"]["random"]["picks"] == [4 * refit for refit in first]
+    mean = 4 * np.mean(first)
+    printed = results.table(summary)
+    assert f"random: stopped early, after {mean:.1f} picks on average" in printed.splitlines()
     curves = load(tmp_path / "stopped")
     for seed, refit in enumerate(first):
         made = curves["random/rows"][seed] >= 0

@@ -29,6 +29,7 @@ from ml_collections import ConfigDict
 
 from launch import experiment, results, runner, settings
 from launch.settings import ConfigError
+from smc_jax.sweep import Curves
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +80,18 @@ def test_summary_says_what_the_curves_say(finished):
     assert summary["policies"]["random"]["effective_rank"] is None
     assert summary["setting"]["horizon"] == HORIZON
     assert summary["setting"]["seeds"] == [5, 6]
+
+
+def test_the_columns_of_the_table_end_where_their_headings_do(finished):
+    curves = {
+        name: Curves(*(v[:1] for v in one)) for name, one in results.load_curves(finished).items()
+    }
+    times = dict.fromkeys(curves, dict.fromkeys(results.TIMES, 1.0))
+    _, head, *rows = results.table(results.summarise(curves, times)).splitlines()
+    ends = [match.end() for match in re.finditer(r"\d+ %|\w+(?= |$)", head)]
+    assert len(rows) == 2
+    for row in rows:
+        assert {match.end() for match in re.finditer(r"[\d.]+", row)} <= set(ends)
 
 
 @pytest.mark.parametrize("name", ["thompson", "random"])
