@@ -216,6 +216,19 @@ def test_ctrl_c_exits_with_130_and_the_same_command_goes_on(tmp_path):
     assert_same_curves(load(stopped), load(whole))
 
 
+def test_the_folder_of_a_picture_is_made(finished, tmp_path):
+    workdirs, picture = f"--workdirs={finished}", tmp_path / "new" / "folder" / "served.png"
+    process = begin(workdirs, f"--picture={picture}", cwd=tmp_path, module="launch.served")
+    _, complaint = process.communicate()
+    assert process.returncode == 0, complaint
+    assert contents(picture.parent).keys() == {"served.png"}
+    line = [workdirs, f"--picture={picture / 'below.png'}"]
+    process = begin(*line, cwd=tmp_path, module="launch.served")
+    assert re.fullmatch(
+        r"error: picture: cannot write .*below\.png: .*\n", process.communicate()[1]
+    )
+
+
 BAD = {
     "policies": ("ids,telepathy", " , ", 5, (1, 2)),
     "noise_variance": (-0.1, 0.0),
