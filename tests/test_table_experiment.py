@@ -102,10 +102,17 @@ def test_columns_are_read_by_name_and_a_pair_rated_again_is_settled(path):
         block = data.table_block(config)
         assert block.row_ids.tolist() == [7, 8]
         assert block.dense()[0].tolist() == [[expected, 5.0], [3.0, 0.0]]
-    with pytest.raises(
-        ConfigError, match=r"^config\.path: .*line 5: .* already rated at .*line 2$"
-    ):
+    told = r"^config\.path: .*line 5: .* rated at .*line 2; set config\.duplicates=last or mean$"
+    with pytest.raises(ConfigError, match=told):
         experiment.validate(configured(path, few))
+
+
+def test_a_table_in_another_encoding_is_told_the_option(path):
+    path.write_bytes(path.read_text().replace("film", "Amélie").encode("latin-1"))
+    told = r"^config\.path: .*line 2: not utf-8 text; set config\.encoding=latin-1"
+    with pytest.raises(ConfigError, match=told):
+        experiment.validate(configured(path))
+    experiment.validate(configured(path, {"encoding": "latin-1"}))
 
 
 def test_too_long_a_horizon_is_told_the_longest(path):
@@ -132,8 +139,14 @@ def test_too_long_a_horizon_is_told_the_longest(path):
         ({"path": "ratings.zip"}, r"config\.path: ratings\.zip is a zip"),
         ({"read_columns": "item,user"}, r"config\.read_columns: must be three names or positions"),
         ({"read_columns": "0,1,1"}, r"config\.read_columns: must be three names or positions"),
-        ({"read_columns": "film,user,stars"}, r"config\.path: .*line 1: no column 'film' among"),
-        ({"read_columns": "0,1,3"}, r"config\.path: .*line 1: 3 columns, none at position 3"),
+        (
+            {"read_columns": "film,user,stars"},
+            r"config\.path: .*line 1: no column 'film' among .*; set config\.read_columns to",
+        ),
+        (
+            {"read_columns": "0,1,3"},
+            r"config\.path: .*line 1: 3 columns, none at position 3; set config\.read_columns to",
+        ),
         ({"duplicates": "first"}, r"config\.duplicates: must be one of error, last, mean, got"),
         ({"rows": ROWS + 1}, r"config\.rows: must be at most 8, the rows of .*, got 9"),
         ({"columns": 13}, r"config\.columns: must be at most 12, the columns of .*, got 13"),

@@ -111,7 +111,7 @@ def split_lines(
         data.decode(encoding)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise DataError(f"{source}, line {line}: not {encoding} text") from None
+        raise DataError(f"{source}, line {line}: not {encoding} text", "encoding") from None
     stream = io.TextIOWrapper(io.BytesIO(data), encoding, newline="")
     if delimiter not in QUOTED:
         for line, content in enumerate(stream, 1):
@@ -138,10 +138,11 @@ def _position(column: int | str, names: list[str], place: str) -> int:
     if isinstance(column, str):
         stripped = [name.strip() for name in names]
         if column not in stripped:
-            raise DataError(f"{place}: no column {column!r} among {', '.join(stripped)}")
+            known = ", ".join(stripped)
+            raise DataError(f"{place}: no column {column!r} among {known}", "columns")
         return stripped.index(column)
     if not 0 <= column < len(names):
-        raise DataError(f"{place}: {len(names)} columns, none at position {column}")
+        raise DataError(f"{place}: {len(names)} columns, none at position {column}", "columns")
     return column
 
 
