@@ -168,7 +168,10 @@ def test_a_field_that_cannot_be_used_is_named(path, tmp_path, changes, complaint
         ("item,user,stars\n", "line 2: no rating follows the header"),
         ("item,user,stars\na,b,3\na,c,many\n", "line 3: 'many' is not a finite number"),
         ("item,user,stars\na,b\n", "line 2: 2 columns, not 3"),
-        ("a b c\n", "line 1: 1 columns, not 3 or more"),
+        (
+            "a b c\n",
+            "line 1: 1 columns, not 3 or more; known delimiters are comma, tab, semicolon and ::",
+        ),
     ],
 )
 def test_a_table_that_cannot_be_read_is_named_with_the_line(path, tmp_path, text, complaint):
