@@ -6,8 +6,9 @@ Command:
 The table has one rating a line: delimited text, plain or gzipped, or Parquet. Its rows are what
 the model has loadings for: take the items as rows, the people, who are many, as columns. With
 --config.rows=100 --config.columns=1000 the experiment is on the 100 rows rated most and the 1000
-columns with most of these; the first of them is number 0 in the results. A sparse table has fewer
-ratings than the usual horizon: set --config.horizon, or a lower --config.rank.
+columns with most of these; ids.csv in the results tells which id each number there stands for. A
+sparse table has fewer ratings than the usual horizon: set --config.horizon, or a lower
+--config.rank.
 """
 
 from ml_collections import config_dict

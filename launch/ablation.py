@@ -50,8 +50,7 @@ def main(arguments: Sequence[str]) -> None:
         regret = curves(last).regret[:, -1]
         line = f"{start:<10}{optimiser:<10}"
         for values, digits in ((elbo, 1), (rmse, 3), (regret, 1)):
-            spread = results.standard_error(values)
-            line += f"{np.mean(values):>10.{digits}f} ±{spread:<6.{digits}f}"
+            line += results.cell(values, digits)
         lines.append(line + f"{seconds:>9.1f}")
     print(f"{'start':<10}{'optimiser':<10}{'ELBO':>10}{'RMSE':>18}{'regret':>18}{'seconds':>17}")
     print("\n".join(lines))

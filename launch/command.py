@@ -1,9 +1,10 @@
 """What all commands share: flags parsed and complaints made in one line, compilation timed."""
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import jax
 from absl import flags
@@ -28,10 +29,25 @@ def parse(arguments: Sequence[str]) -> list[str]:
             flags.FLAGS.config.policies  # noqa: B018  a missing file is reported at first use
         return rest
     except Exception as error:  # a config file is Python: reading it can raise anything
-        unknown = isinstance(error, KeyError | AttributeError)
-        # A KeyError quotes its message, ml_collections once more: undo both.
-        text = str(error.args[0]).replace("\\n", " ").replace("\\'", "'").strip("'\"")
-        fail(f"no such config field: '{text}" if unknown else str(error))
+        fail(_complaint(error))
+
+
+def _complaint(error: Exception) -> str:
+    """What was found wrong with the flags, without tracebacks and the paths that were tried."""
+    told: Any = error
+    while isinstance(told, KeyError | AttributeError) and told.args:
+        told = told.args[0]  # as text, each would quote the other
+    text = str(told)
+    if unknown := re.fullmatch(r"""'(\w+)'(\nDid you mean "(\w+)".*)?""", text):
+        hint = f"; did you mean {unknown[3]}?" if unknown[3] else ""
+        return f"no such config field: {unknown[1]}{hint}"
+    if unread := re.search(r"\[Errno \d+\] (.+): '(.+)'", text):
+        return f"config: cannot read {unread[2]}: {unread[1]}"
+    flag, raised, trace = text.partition("Error whilst parsing config file:")
+    if raised:
+        last = trace.strip().splitlines()[-1]
+        return flag + (last.partition(": ")[2] or last)
+    return text
 
 
 def run_in_workdir(

@@ -20,6 +20,11 @@ from smc_jax.data.synthetic import synthetic
 from smc_jax.data.table import Columns, read_table
 from smc_jax.environment import Problem
 
+REMEDIES = {  # by the argument of `read_table` that settles it
+    "duplicates": "set config.duplicates=last or mean",
+    "encoding": "set config.encoding=latin-1, or whichever it is",
+    "columns": "set config.read_columns to three that there are",
+}
 MOST_ENTRIES = 2**31 - 1  # an entry is chosen by its number, of 32 bits
 
 
@@ -90,7 +95,10 @@ def fill_in_table(config: ConfigDict) -> None:
         raise ConfigError(f"config.path: cannot read {config.path}: {error.strerror}") from error
     except LookupError as error:
         raise ConfigError(f"config.encoding: {error}") from error
-    except (DataError, ImportError) as error:  # Parquet needs a package of its own
+    except DataError as error:
+        remedy = f"; {REMEDIES[error.argument]}" if error.argument else ""
+        raise ConfigError(f"config.path: {error}{remedy}") from error
+    except ImportError as error:  # Parquet needs a package of its own
         raise ConfigError(f"config.path: {error}") from error
     for field, there_are in zip(("rows", "columns"), shape, strict=True):
         if config[field] is None:

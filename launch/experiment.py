@@ -218,6 +218,21 @@ def panels(config: ConfigDict) -> dict[str, ConfigDict]:
     return made
 
 
+def validate_panels(config: ConfigDict) -> dict[str, ConfigDict]:
+    """The same, of which each can be run; ConfigError at the first that cannot."""
+    made, field = panels(config), config.panel_field
+    for panel in made.values():
+        try:
+            validate(panel)
+        except ConfigError as error:
+            named, _, reason = str(error).partition(": ")
+            if named != f"config.{field}":
+                raise
+            told = f"config.panel_values: with {field} = {panel[field]}: {reason}"
+            raise ConfigError(told) from error
+    return made
+
+
 def checks_completion(config: ConfigDict) -> bool:
     """Whether each refit asks how well what was seen can be completed."""
     return config.completable.check or config.stop_when_completable

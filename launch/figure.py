@@ -2,6 +2,12 @@
 
 python -m launch.figure --config=configs/figure1.py --workdir=DIR [--config.seeds=4 ...]
 
+A small one:
+
+python -m launch.figure --config=configs/figure1.py --workdir=DIR --config.rows=15 \
+  --config.columns=30 --config.rank=5 --config.panel_values="(1,3)" --config.seeds=2 \
+  --config.policies=ids,thompson,random
+
 Every panel is a run of its own in a folder of DIR. Started again, the command goes on from the
 policies that are finished, and from where an interrupted one was. DIR gets figure.png, table.csv
 and table.md, which are written anew after each panel.

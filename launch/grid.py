@@ -41,7 +41,9 @@ def trials(config: ConfigDict, group: str, grid: str) -> dict[str, ConfigDict]:
                 raise ConfigError(f"grid: {group} has no setting {field!r}")
             with trial.ignore_type():
                 trial[group][field] = value
-        for panel in experiment.panels(trial).values() if "panel_field" in trial else [trial]:
-            experiment.validate(panel)
+        if "panel_field" in trial:
+            experiment.validate_panels(trial)
+        else:
+            experiment.validate(trial)
         made[" ".join(f"{field}={value}" for field, value in cell.items()) or "defaults"] = trial
     return made

@@ -50,8 +50,7 @@ def main(arguments: Sequence[str]) -> None:
                 _, *figures = np.array([fit(seed) for seed in seeds]).T
                 line = f"{text:<{width}}{fraction:>6g}"
                 for values, digits in zip(figures, (4, 4, 1), strict=True):
-                    spread = results.standard_error(values)
-                    line += f"{values.mean():>10.{digits}f} ±{spread:<6.{digits}f}"
+                    line += results.cell(values, digits)
                 bar.write(line)
                 bar.update()
 

@@ -13,9 +13,7 @@ from launch import experiment, plot, results, runner, settings
 
 def make(config: ConfigDict, workdir: Path) -> dict[str, dict[str, Any]]:
     """Runs what is not finished of each panel; returns their summaries by title."""
-    panels = experiment.panels(config)
-    for panel in panels.values():
-        experiment.validate(panel)
+    panels = experiment.validate_panels(config)
     folders = {title: workdir / title.replace(" ", "_") for title in panels}
     for title, panel in panels.items():
         results.open_workdir(folders[title], panel)

@@ -1,5 +1,7 @@
 """The files that a run leaves in its working directory, and the table made of them."""
 
+import csv
+import io
 import json
 import os
 import platform
@@ -16,6 +18,7 @@ from scipy import stats
 
 import smc_jax
 from launch.settings import ConfigError, policy_names
+from smc_jax.data.ratings import Ratings
 from smc_jax.sweep import Curves, Progress
 
 FRACTIONS = (10, 25, 50, 100)  # percent of the horizon
@@ -26,6 +29,7 @@ REFERENCES = (
     "thompson",
 )  # whom the others are compared with, pair by pair
 BASES = ("oracle", "mean_oracle", "ids")  # whose regret the others' is divided by
+TIMES = ("seconds", "compile_seconds")
 PACKAGES = ("jax", "jaxlib", "numpyro", "optax", "numpy")
 
 
@@ -60,12 +64,11 @@ def open_workdir(workdir: Path, config: ConfigDict) -> None:
             )
         if path.exists():
             held = json.loads(path.read_text())["config"]
-            for field in sorted((held.keys() | record.keys()) - {"policies"}):
-                if held.get(field) != record.get(field):
-                    raise ConfigError(
-                        f"workdir: {workdir} holds another experiment, with config.{field} ="
-                        f" {json.dumps(held.get(field))}; choose an empty directory"
-                    )
+            if difference := _difference(_leaves(held), _leaves(record)):
+                raise ConfigError(
+                    f"workdir: {workdir} holds another experiment: {difference};"
+                    " choose an empty directory"
+                )
             record["policies"] = ",".join(
                 dict.fromkeys((*policy_names(ConfigDict(held)), *policy_names(config)))
             )
@@ -76,6 +79,30 @@ def open_workdir(workdir: Path, config: ConfigDict) -> None:
         raise
     except (OSError, KeyError, TypeError, AttributeError, ValueError) as error:
         raise ConfigError(f"workdir: cannot use {workdir}: {error}") from error
+
+
+def _leaves(config: dict[str, Any], path: str = "config") -> dict[str, Any]:
+    """The values of a config by their full names."""
+    leaves: dict[str, Any] = {}
+    for field, value in config.items():
+        name = f"{path}.{field}"
+        leaves |= _leaves(value, name) if isinstance(value, dict) else {name: value}
+    return leaves
+
+
+def _difference(held: dict[str, Any], record: dict[str, Any]) -> str | None:
+    """The first field that two experiments differ in, with both values.
+
+    A table that has changed can have other rows and columns: its checksum comes before these.
+    """
+    first = ("config.path", "config.checksum")
+    for name in (*first, *sorted((held.keys() | record.keys()) - {"config.policies", *first})):
+        there, here = held.get(name), record.get(name)
+        if there != here and name == "config.checksum":
+            return "config.checksum is another, the table has changed since"
+        if there != here:
+            return f"{name} is {json.dumps(there)} there, {json.dumps(here)} here"
+    return None
 
 
 def load_curves(workdir: Path) -> dict[str, Curves]:
@@ -107,6 +134,16 @@ def save_curves(workdir: Path, curves: dict[str, Curves]) -> None:
     write(workdir / "curves.npz", lambda file: np.savez_compressed(file, **arrays))
 
 
+def save_ids(workdir: Path, ratings: Ratings) -> None:
+    """Which id of the table each row's and each column's number in the results stands for."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["axis", "number", "id"])
+    for axis, ids in (("row", ratings.row_ids), ("column", ratings.column_ids)):
+        writer.writerows((axis, number, identity) for number, identity in enumerate(ids))
+    write(workdir / "ids.csv", lambda file: file.write(text.getvalue().encode()))
+
+
 def at_fractions(curve: np.ndarray) -> dict[int, np.ndarray]:
     """Values [seeds] at 10, 25, 50 and 100 % of the horizon."""
     horizon = curve.shape[1]
@@ -121,6 +158,12 @@ def number(value: float) -> float | None:
 def standard_error(values: np.ndarray) -> float:
     """Of the mean; NaN for one seed."""
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
+
+
+def cell(values: np.ndarray, digits: int) -> str:
+    """Mean ± standard error, 18 wide; for one seed the mean alone."""
+    error = f"±{standard_error(values):<6.{digits}f}" if len(values) > 1 else 7 * " "
+    return f"{np.mean(values):>10.{digits}f} {error}"
 
 
 def paired_interval(first: np.ndarray, second: np.ndarray) -> tuple[float, float, float]:
@@ -184,7 +227,8 @@ def table(summary: dict[str, Any]) -> str:
         line = f"{name:<12}"
         for percent in map(str, FRACTIONS):
             spread = one["sem"][percent]
-            line += f"{one['regret'][percent]:>8.1f} " + (f"±{spread:<4.0f}" if spread else 5 * " ")
+            regret = one["regret"][percent]
+            line += f"{regret:>14.1f}" if spread is None else f"{regret:>8.1f} ±{spread:<4.0f}"
         for reference in references:
             ratio = one["ratio"][reference]["100"]
             line += 14 * " " if ratio is None else f"{ratio:>14.2f}"
@@ -192,6 +236,11 @@ def table(summary: dict[str, Any]) -> str:
         times = (one["seconds"], one["compile_seconds"])
         cells = ("" if seconds is None else f"{seconds:.1f}" for seconds in times)
         lines.append(line + f"{rank:>7}" + "".join(f"{cell:>9}" for cell in cells))
+    for name, one in policies.items():
+        if "picks" in one:
+            lines.append(
+                f"{name}: stopped early, after {np.mean(one['picks']):.1f} picks on average"
+            )
     for number, reference in enumerate(REFERENCES):
         for name, one in policies.items():
             if reference in one["paired"] and name not in REFERENCES[:number]:
@@ -208,21 +257,26 @@ def table(summary: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def save_checkpoint(path: Path, progress: Progress) -> None:
-    """An unfinished sweep; typed keys are stored as their data, seeds that only pad are not."""
+def save_checkpoint(path: Path, progress: Progress, times: dict[str, Any]) -> None:
+    """An unfinished sweep and the time that it took so far.
+
+    Typed keys are stored as their data, seeds that only pad are not.
+    """
     leaves = [
         np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)[: len(progress.seeds)]
         for leaf in jax.tree.leaves(progress)
     ]
-    write(path, lambda file: np.savez(file, *leaves))
+    write(path, lambda file: np.savez(file, *leaves, **times))
 
 
-def load_checkpoint(path: Path, like: Progress) -> Progress:
-    """An unfinished sweep, padded and placed on the devices as `like` is."""
+def load_checkpoint(path: Path, like: Progress) -> tuple[Progress, dict[str, float]]:
+    """An unfinished sweep, padded and placed on the devices as `like` is, and its time so far."""
     old, structure = jax.tree.flatten(like)
     try:
         with np.load(path) as file:
             stored = [file[f"arr_{index}"] for index in range(len(old))]
+            # Older checkpoints tell no times.
+            times = {name: float(file[name]) if name in file else 0.0 for name in TIMES}
     except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
         raise ConfigError(f"workdir: cannot resume from {path}, delete it: {error}") from error
 
@@ -235,7 +289,7 @@ def load_checkpoint(path: Path, like: Progress) -> Progress:
             jax.random.wrap_key_data(array) if _is_key(leaf) else array, leaf.sharding
         )
 
-    return jax.tree.unflatten(structure, map(restore, stored, old))
+    return jax.tree.unflatten(structure, map(restore, stored, old)), times
 
 
 def _is_key(leaf: Any) -> bool:

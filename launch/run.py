@@ -19,7 +19,8 @@ def main(arguments: Sequence[str]) -> None:
     """Runs, and prints the table."""
     summary = run_in_workdir(arguments, CONFIG.value, WORKDIR.value, runner.run)
     print(results.table(summary))
-    print(f"\ncurves.npz, summary.json, config.json and regret.png are in {WORKDIR.value}")
+    ids = ", ids.csv" if CONFIG.value.data == "table" else ""
+    print(f"\ncurves.npz, summary.json, config.json{ids} and regret.png are in {WORKDIR.value}")
 
 
 if __name__ == "__main__":

@@ -17,14 +17,30 @@ from smc_jax.sweep import Curves, Progress, curves, make_sweep
 SECONDS_BETWEEN_CHECKPOINTS = 20.0
 
 
-def run_policy(config: ConfigDict, name: str, checkpoint: Path, bar: tqdm) -> Curves:
-    """All seeds of one policy, refits told to the bar; goes on from a checkpoint if there is."""
+def run_policy(
+    config: ConfigDict, name: str, checkpoint: Path, clock: CompileClock, bar: tqdm
+) -> tuple[Curves, dict[str, float]]:
+    """All seeds of one policy, and the time that they took, refits told to the bar.
+
+    Goes on from a checkpoint if there is one; its time counts.
+    """
+    began, compiled = time.monotonic(), clock.seconds
+    before = dict.fromkeys(results.TIMES, 0.0)
+
+    def times() -> dict[str, float]:
+        compiling = clock.seconds - compiled
+        running = time.monotonic() - began - compiling
+        return {
+            "seconds": before["seconds"] + running,
+            "compile_seconds": before["compile_seconds"] + compiling,
+        }
+
     bar.set_postfix_str("compiling")
     loop = experiment.build(config, name)
     sweep = make_sweep(loop, devices=jax.devices()[: config.seeds])
     begun: Progress = sweep.start(range(config.first_seed, config.first_seed + config.seeds))
     if checkpoint.exists():
-        begun = results.load_checkpoint(checkpoint, begun)
+        begun, before = results.load_checkpoint(checkpoint, begun)
     bar.initial += begun.batches  # so that they do not count in the bar's speed
     bar.n += begun.batches
     progress, told, saved = begun, begun.batches, time.monotonic()
@@ -36,14 +52,14 @@ def run_policy(config: ConfigDict, name: str, checkpoint: Path, bar: tqdm) -> Cu
             stop = experiment.stops(config, progress.refits.held_out)
             if progress.batches == loop.batches or (stop >= 0).all():
                 bar.update(loop.batches - told)
-                return curves(progress, stop)
+                return curves(progress, stop), times()
             progress = next(remaining)
             bar.set_postfix_str("")
             if time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS:
-                results.save_checkpoint(checkpoint, progress)
+                results.save_checkpoint(checkpoint, progress, times())
                 saved = time.monotonic()
     except KeyboardInterrupt:
-        results.save_checkpoint(checkpoint, progress)
+        results.save_checkpoint(checkpoint, progress, times())
         raise
 
 
@@ -59,11 +75,13 @@ def run(config: ConfigDict, workdir: Path, overall: tqdm | None = None) -> dict[
     """
     experiment.validate(config)
     results.open_workdir(workdir, config)
+    if config.data == "table":
+        results.save_ids(workdir, data.table_block(config))
     clock = CompileClock()
     finished = results.load_curves(workdir)
     summary_path = workdir / "summary.json"
     old = json.loads(summary_path.read_text())["policies"] if summary_path.exists() else {}
-    unknown = {"seconds": None, "compile_seconds": None}
+    unknown = dict.fromkeys(results.TIMES)
     times = {name: old.get(name, unknown) for name in finished}
     setting = {
         "horizon": settings.horizon(config),
@@ -85,19 +103,13 @@ def run(config: ConfigDict, workdir: Path, overall: tqdm | None = None) -> dict[
         print(f"nothing left to run: {workdir} holds the results of {', '.join(asked)}")
     for name in asked:
         if name not in finished:
-            began, compiled = time.monotonic(), clock.seconds
             checkpoint = checkpoint_path(workdir, name)
             if overall is None:
                 with tqdm(total=settings.refits(config), desc=f"{name:<10}", unit="refit") as bar:
-                    finished[name] = run_policy(config, name, checkpoint, bar)
+                    finished[name], times[name] = run_policy(config, name, checkpoint, clock, bar)
             else:
                 overall.set_description(f"{describe(config)}: {name}")
-                finished[name] = run_policy(config, name, checkpoint, overall)
-            compiling = clock.seconds - compiled
-            times[name] = {
-                "seconds": time.monotonic() - began - compiling,
-                "compile_seconds": compiling,
-            }
+                finished[name], times[name] = run_policy(config, name, checkpoint, clock, overall)
         summary = {**results.summarise(finished, times), "setting": setting}
         if experiment.checks_completion(config):
             for policy, one in finished.items():

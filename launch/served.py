@@ -50,7 +50,12 @@ def main(arguments: Sequence[str]) -> None:
         }
         if not panels:
             fail("picture: no policy has finished in these runs")
-        plot.served_plot(Path(PICTURE.value), panels)
+        picture = Path(PICTURE.value)
+        try:
+            picture.parent.mkdir(parents=True, exist_ok=True)
+            plot.served_plot(picture, panels)
+        except OSError as error:
+            fail(f"picture: cannot write {picture}: {error.strerror}")
         print(f"picks against averages are in {PICTURE.value}")
 
 

@@ -65,9 +65,10 @@ def serve(monkeypatch):
 
 
 @pytest.fixture
-def nobody(monkeypatch):
+def nobody(monkeypatch, tmp_path):
     """An address that nobody answers."""
     monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setenv("SMC_DATA_DIR", str(tmp_path))
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{taken.getsockname()[1]}/data.zip"
@@ -140,14 +141,19 @@ def test_mirrors_are_tried_in_turn(tmp_path, serve, nobody):
     assert (first.requests, second.requests) == (1, 1)
 
 
-def test_offline_the_error_says_which_file_to_put_where(tmp_path, serve, nobody):
+def test_offline_the_error_says_which_file_to_put_where(tmp_path, serve, nobody, monkeypatch):
     gone = serve("missing").url()
-    with pytest.raises(DataError) as caught:
-        get(tmp_path, nobody, gone)
-    assert str(caught.value) == (
+    expected = (
         f"could not download data.zip ({nobody}: ConnectionError; {gone}: HTTPError 404): "
         f"get it elsewhere and put it at {tmp_path / 'data.zip'}"
     )
+    with pytest.raises(DataError) as caught:
+        get(tmp_path, nobody, gone)
+    assert str(caught.value) == expected
+    monkeypatch.delenv("SMC_DATA_DIR")
+    with pytest.raises(DataError) as caught:
+        get(tmp_path, nobody, gone)
+    assert str(caught.value) == expected + ", or name its folder by SMC_DATA_DIR"
     (tmp_path / "data.zip").write_bytes(CONTENT)
     assert get(tmp_path, nobody) == tmp_path / "data.zip"
 
@@ -182,6 +188,13 @@ def test_folder_of_the_environment_or_the_cache(monkeypatch, tmp_path):
     assert data_folder() == tmp_path
     monkeypatch.delenv("SMC_DATA_DIR")
     assert data_folder() == pooch.os_cache("smc_jax")
+
+
+def test_a_folder_of_the_environment_that_is_not_there_is_not_made(monkeypatch, tmp_path):
+    monkeypatch.setenv("SMC_DATA_DIR", str(tmp_path / "none"))
+    with pytest.raises(DataError, match=r"^SMC_DATA_DIR: no such folder as .*none; make it, or "):
+        fetch("jester")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_fetch_by_name(monkeypatch, tmp_path, serve):

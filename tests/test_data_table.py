@@ -52,6 +52,19 @@ def test_the_same_table_in_many_dresses(tmp_path, content):
     assert ratings.row_ids.dtype == np.int64
 
 
+@pytest.mark.parametrize(
+    ("text", "identity"),
+    [
+        ('"Film0, The, II";u0;0\n', "Film0, The, II"),
+        ('"Say ""a, b, c""";u0;0\n', 'Say "a, b, c"'),
+        ('"a;b;c"\tu0\t0\n', "a;b;c"),
+        ('5" disc::u0 "::0\n', '5" disc'),
+    ],
+)
+def test_a_delimiter_in_quotation_marks_is_none(tmp_path, text, identity):
+    assert read_table(write(tmp_path, text)).row_ids.tolist() == [identity]
+
+
 def test_gzip_by_content_and_a_member_of_a_zip(tmp_path):
     content = b"3,5,4.5\n70,5,-1.25\n3,900,0\n"
     assert triplets(read_table(write(tmp_path, gzip.compress(content), "t.txt"))) == PLAIN
@@ -186,8 +199,11 @@ def test_too_little_in_the_file(tmp_path):
     for text in ("i,u,r\n", "i,u,r"):
         with pytest.raises(DataError, match=r"line 2: no rating follows the header$"):
             read_table(write(tmp_path, text))
+    told = r"line 1: 1 columns, not 3 or more; known delimiters are comma, tab, semicolon and ::$"
+    with pytest.raises(DataError, match=told):
+        read_table(write(tmp_path, "1|2|3\n"))
     with pytest.raises(DataError, match=r"line 1: 2 columns, not 3 or more$"):
-        read_table(write(tmp_path, "1,2\n"))
+        read_table(write(tmp_path, "1|2\n"), delimiter="|")
     with pytest.raises(DataError, match=r"line 2: unexpected end of data$"):
         read_table(write(tmp_path, '1,2,3\n"4,5,6\n'))
 

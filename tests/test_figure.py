@@ -26,7 +26,7 @@ from launching import (
 from tqdm import tqdm
 
 from configs import figure1
-from launch import experiment, runner, settings
+from launch import experiment, results, runner, settings
 from launch import panels as figure
 from launch.settings import ConfigError
 from smc_jax.completable import HeldOut
@@ -91,15 +91,22 @@ def test_the_horizon_of_a_panel_is_read_either_way():
         ("panel_values", ()),
         ("panel_values", (2, 2)),
         ("horizon_reading", "true_rank"),  # although the horizon is given
-        ("true_rank", (1, 99)),
-        ("true_rank", ("one",)),
+        ("panel_values", (1, 99)),
+        ("panel_values", ("one",)),
+        ("seeds", 0),
     ],
 )
 def test_a_figure_that_cannot_be_made_costs_nothing(tmp_path, field, value):
-    config = panels({field: value} if field != "true_rank" else {"panel_values": value})
+    config = panels({field: value})
     with pytest.raises(ConfigError, match=rf"^config\.{field}: "):
         figure.make(config, tmp_path / "new")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_panel_that_cannot_be_run_is_told_by_its_value():
+    told = r"^config\.panel_values: with true_rank = 99: must lie in \[1, rows = 8\], got 99$"
+    with pytest.raises(ConfigError, match=told):
+        experiment.validate_panels(panels({"panel_values": (1, 99)}))
 
 
 def test_a_run_of_one_experiment_is_no_figure(tmp_path):
@@ -161,6 +168,9 @@ def test_a_run_ends_where_the_matrix_can_be_completed_stopped_or_not(tmp_path, m
     summary = runner.run(stopping, tmp_path / "stopped")
     assert summary["policies"]["random"]["completable_at"] == first
     assert summary["policies"]["random"]["picks"] == [4 * refit for refit in first]
+    mean = 4 * np.mean(first)
+    printed = results.table(summary)
+    assert f"random: stopped early, after {mean:.1f} picks on average" in printed.splitlines()
     curves = load(tmp_path / "stopped")
     for seed, refit in enumerate(first):
         made = curves["random/rows"][seed] >= 0

@@ -29,6 +29,7 @@ from ml_collections import ConfigDict
 
 from launch import experiment, results, runner, settings
 from launch.settings import ConfigError
+from smc_jax.sweep import Curves
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +80,18 @@ def test_summary_says_what_the_curves_say(finished):
     assert summary["policies"]["random"]["effective_rank"] is None
     assert summary["setting"]["horizon"] == HORIZON
     assert summary["setting"]["seeds"] == [5, 6]
+
+
+def test_the_columns_of_the_table_end_where_their_headings_do(finished):
+    curves = {
+        name: Curves(*(v[:1] for v in one)) for name, one in results.load_curves(finished).items()
+    }
+    times = dict.fromkeys(curves, dict.fromkeys(results.TIMES, 1.0))
+    _, head, *rows = results.table(results.summarise(curves, times)).splitlines()
+    ends = [match.end() for match in re.finditer(r"\d+ %|\w+(?= |$)", head)]
+    assert len(rows) == 2
+    for row in rows:
+        assert {match.end() for match in re.finditer(r"[\d.]+", row)} <= set(ends)
 
 
 @pytest.mark.parametrize("name", ["thompson", "random"])
@@ -137,6 +150,26 @@ def test_an_interrupted_policy_goes_on_from_its_checkpoint(finished, tmp_path, m
     assert_same_curves(load(tmp_path), load(finished))
 
 
+def test_the_time_before_an_interrupt_counts_where_it_is_known(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "tqdm", InterruptedBar)
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(tiny({"policies": "thompson"}), tmp_path / "begun")
+    monkeypatch.undo()
+    checkpoint = tmp_path / "begun" / "thompson.checkpoint.npz"
+    with np.load(checkpoint) as file:
+        stored = dict(file)
+    assert stored["seconds"] > 0
+    assert stored["compile_seconds"] > 0
+    known, unknown = {"seconds": 1000.0, "compile_seconds": 2000.0}, {}
+    for times in (unknown, known):  # checkpoints of older versions tell none
+        kept = {key: value for key, value in stored.items() if key.startswith("arr_")}
+        workdir = shutil.copytree(tmp_path / "begun", tmp_path / f"{len(times)} times")
+        np.savez(workdir / checkpoint.name, **kept, **times)
+        found = runner.run(tiny({"policies": "thompson"}), workdir)["policies"]["thompson"]
+        assert 0 < found["seconds"] - times.get("seconds", 0) < 500
+        assert 0 < found["compile_seconds"] - times.get("compile_seconds", 0) < 500
+
+
 @pytest.mark.parametrize("unwritten", sorted(FILES))
 def test_an_interrupt_between_two_files_is_mended(finished, tmp_path, monkeypatch, unwritten):
     def stop(source, target):
@@ -181,6 +214,19 @@ def test_ctrl_c_exits_with_130_and_the_same_command_goes_on(tmp_path):
     assert [row.split()[0] for row in table[2:4]] == ["random", "thompson"]
     runner.run(tiny(slow), whole)
     assert_same_curves(load(stopped), load(whole))
+
+
+def test_the_folder_of_a_picture_is_made(finished, tmp_path):
+    workdirs, picture = f"--workdirs={finished}", tmp_path / "new" / "folder" / "served.png"
+    process = begin(workdirs, f"--picture={picture}", cwd=tmp_path, module="launch.served")
+    _, complaint = process.communicate()
+    assert process.returncode == 0, complaint
+    assert contents(picture.parent).keys() == {"served.png"}
+    line = [workdirs, f"--picture={picture / 'below.png'}"]
+    process = begin(*line, cwd=tmp_path, module="launch.served")
+    assert re.fullmatch(
+        r"error: picture: cannot write .*below\.png: .*\n", process.communicate()[1]
+    )
 
 
 BAD = {
@@ -255,11 +301,22 @@ def test_a_file_in_the_way_of_the_workdir(tmp_path):
     assert contents(tmp_path) == {"file": b"mine"}
 
 
-@pytest.mark.parametrize("field", ["seeds", "true_rank", "inference.steps"])
-def test_another_experiment_in_the_workdir_is_left_alone(workdir, field):
+@pytest.mark.parametrize(
+    ("field", "value", "there", "here"),
+    [
+        ("seeds", 1, "2", "1"),
+        ("true_rank", 1, "2", "1"),
+        ("inference.steps", 1, "50", "1"),
+        ("inference.learning_rate", 0.5, "null", "0.5"),
+    ],
+)
+def test_another_experiment_in_the_workdir_is_left_alone(workdir, field, value, there, here):
     before = contents(workdir)
-    with pytest.raises(ConfigError, match=rf"^workdir: .*config\.{field.split('.')[0]}"):
-        runner.run(tiny({field: 1}), workdir)
+    told = (
+        rf"^workdir: .*: config\.{field} is {there} there, {here} here; choose an empty directory$"
+    )
+    with pytest.raises(ConfigError, match=told):
+        runner.run(tiny({field: value}), workdir)
     assert contents(workdir) == before
 
 
@@ -267,14 +324,35 @@ def test_another_experiment_in_the_workdir_is_left_alone(workdir, field):
     ("arguments", "named"),
     [
         ([CONFIG, "--workdir=new", "--config.seeds=abc"], "config.seeds"),
-        ([CONFIG, "--workdir=new", "--config.sedes=3"], "field: 'sedes'"),
+        (
+            [CONFIG, "--workdir=new", "--config.sedes=3"],
+            "no such config field: sedes; did you mean seeds?\n",
+        ),
+        (
+            [CONFIG, "--workdir=new", "--config.path=a.csv"],
+            "error: no such config field: path\n",
+        ),
         ([CONFIG, "--workdir=new", "--config.policies=ids", "--config.ids.scope=x"], "ids.scope"),
-        (["--config=missing.py", "--workdir=new"], "missing.py"),
+        (
+            ["--config=missing.py", "--workdir=new", "--config.seeds=3"],
+            "error: config: cannot read missing.py: No such file or directory\n",
+        ),
+        (
+            [CONFIG.replace("synthetic.py", "jester.py:papr"), "--workdir=new"],
+            "jester.py:papr: config: unknown model 'papr'; choose from ratings, paper\n",
+        ),
+        (
+            [f"{CONFIG}:paper", "--workdir=new"],
+            "synthetic.py:paper: get_config() takes 0 positional arguments but 1 was given\n",
+        ),
         ([], "--config"),
         ([CONFIG, "--workdir=", "--config.policies=random", "--config.seeds=1"], "--workdir"),
         ([CONFIG.replace("synthetic", "figure1"), "--workdir=new"], "launch.figure"),
     ],
-    ids=["type", "field", "scope", "file", "flags", "workdir", "figure"],
+    ids=[
+        *("type", "similar", "field", "scope", "file", "model", "models", "flags", "workdir"),
+        "figure",
+    ],
 )
 def test_bad_input_costs_one_line_and_status_2(tmp_path, arguments, named):
     process = begin(*arguments, cwd=tmp_path)
@@ -282,5 +360,6 @@ def test_bad_input_costs_one_line_and_status_2(tmp_path, arguments, named):
     assert process.returncode == 2, complaint
     assert re.fullmatch(r"error: .+\n", complaint)
     assert named in complaint
+    assert "Traceback" not in complaint
     assert printed == ""
     assert list(tmp_path.iterdir()) == []

@@ -139,6 +139,10 @@ def test_a_grid_of_the_model_is_held_out(tmp_path):
         "loadings=gamma",
         "loadings=signed",
     ]
+    process = begin(*line, "--config.seeds=1", "--seen=0.5", cwd=tmp_path, module="launch.heldout")
+    printed = process.communicate()[0]
+    assert process.returncode == 0
+    assert re.fullmatch(r"defaults +0\.5( +-?\d+\.\d+){3} *", printed.splitlines()[1])
     for wrong, named in (
         ("--seen=1.5", "seen: give fractions"),
         ("--grid=loading=1", "grid: model has no setting 'loading'"),

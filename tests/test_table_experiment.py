@@ -1,5 +1,6 @@
 """An experiment on a table of the user's own: its files, its sizes, and one line for bad input."""
 
+import csv
 import re
 
 import numpy as np
@@ -45,14 +46,18 @@ def configured(path, changes=()):
 def test_every_pick_is_a_rating_of_the_table(path, tmp_path):
     config = configured(path)
     summary = runner.run(config, tmp_path / "run")
-    assert contents(tmp_path / "run").keys() == FILES
+    assert contents(tmp_path / "run").keys() == FILES | {"ids.csv"}
     assert summary["setting"]["data"] == "table"
-    curves, held, block = load(tmp_path / "run"), ratings(), data.table_block(config)
+    curves, held = load(tmp_path / "run"), ratings()
+    with (tmp_path / "run" / "ids.csv").open(newline="") as file:
+        ids = {(line["axis"], int(line["number"])): line["id"] for line in csv.DictReader(file)}
+    assert len(ids) == ROWS + COLUMNS
     for name in ("random", "greedy"):
         rows, cols = (curves[f"{name}/{axis}"] for axis in ("rows", "cols"))
         assert rows.shape == (2, HORIZON)
-        items = [int(item.removeprefix("film ")) for item in block.row_ids[rows].ravel()]
-        pairs = list(zip(items, block.column_ids[cols].ravel().tolist(), strict=True))
+        items = [int(ids["row", row].removeprefix("film ")) for row in rows.ravel()]
+        users = [int(ids["column", column]) for column in cols.ravel()]
+        pairs = list(zip(items, users, strict=True))
         assert len(set(pairs[:HORIZON])) == len(set(pairs[HORIZON:])) == HORIZON
         rewards = [held[pair] for pair in pairs]
         np.testing.assert_allclose(curves[f"{name}/reward"].ravel(), rewards, rtol=1e-5)
@@ -68,8 +73,10 @@ def test_the_record_tells_what_was_left_to_the_table_and_repeats_the_run(path, t
     # The same command goes on, unless the table is another by now.
     runner.run(configured(path, {"policies": "random"}), run)
     path.write_text(path.read_text().replace("film 0,0,", "film 0,0,1"))
-    with pytest.raises(ConfigError, match=r"^workdir: .*config\.checksum"):
-        runner.run(configured(path, {"policies": "random"}), run)
+    for more in ("", "film 9,99,3\n"):  # which makes the rows and columns others too
+        path.write_text(path.read_text() + more)
+        with pytest.raises(ConfigError, match=r"^workdir: .*config\.checksum .* has changed since"):
+            runner.run(configured(path, {"policies": "random"}), run)
     with pytest.raises(ConfigError, match=r"^config\.checksum: that of .*ratings\.csv is \w{64}$"):
         runner.run(ConfigDict(record), tmp_path / "third")
 
@@ -95,10 +102,17 @@ def test_columns_are_read_by_name_and_a_pair_rated_again_is_settled(path):
         block = data.table_block(config)
         assert block.row_ids.tolist() == [7, 8]
         assert block.dense()[0].tolist() == [[expected, 5.0], [3.0, 0.0]]
-    with pytest.raises(
-        ConfigError, match=r"^config\.path: .*line 5: .* already rated at .*line 2$"
-    ):
+    told = r"^config\.path: .*line 5: .* rated at .*line 2; set config\.duplicates=last or mean$"
+    with pytest.raises(ConfigError, match=told):
         experiment.validate(configured(path, few))
+
+
+def test_a_table_in_another_encoding_is_told_the_option(path):
+    path.write_bytes(path.read_text().replace("film", "Amélie").encode("latin-1"))
+    told = r"^config\.path: .*line 2: not utf-8 text; set config\.encoding=latin-1"
+    with pytest.raises(ConfigError, match=told):
+        experiment.validate(configured(path))
+    experiment.validate(configured(path, {"encoding": "latin-1"}))
 
 
 def test_too_long_a_horizon_is_told_the_longest(path):
@@ -125,8 +139,14 @@ def test_too_long_a_horizon_is_told_the_longest(path):
         ({"path": "ratings.zip"}, r"config\.path: ratings\.zip is a zip"),
         ({"read_columns": "item,user"}, r"config\.read_columns: must be three names or positions"),
         ({"read_columns": "0,1,1"}, r"config\.read_columns: must be three names or positions"),
-        ({"read_columns": "film,user,stars"}, r"config\.path: .*line 1: no column 'film' among"),
-        ({"read_columns": "0,1,3"}, r"config\.path: .*line 1: 3 columns, none at position 3"),
+        (
+            {"read_columns": "film,user,stars"},
+            r"config\.path: .*line 1: no column 'film' among .*; set config\.read_columns to",
+        ),
+        (
+            {"read_columns": "0,1,3"},
+            r"config\.path: .*line 1: 3 columns, none at position 3; set config\.read_columns to",
+        ),
         ({"duplicates": "first"}, r"config\.duplicates: must be one of error, last, mean, got"),
         ({"rows": ROWS + 1}, r"config\.rows: must be at most 8, the rows of .*, got 9"),
         ({"columns": 13}, r"config\.columns: must be at most 12, the columns of .*, got 13"),
@@ -148,7 +168,10 @@ def test_a_field_that_cannot_be_used_is_named(path, tmp_path, changes, complaint
         ("item,user,stars\n", "line 2: no rating follows the header"),
         ("item,user,stars\na,b,3\na,c,many\n", "line 3: 'many' is not a finite number"),
         ("item,user,stars\na,b\n", "line 2: 2 columns, not 3"),
-        ("a b c\n", "line 1: 1 columns, not 3 or more"),
+        (
+            "a b c\n",
+            "line 1: 1 columns, not 3 or more; known delimiters are comma, tab, semicolon and ::",
+        ),
     ],
 )
 def test_a_table_that_cannot_be_read_is_named_with_the_line(path, tmp_path, text, complaint):
@@ -175,7 +198,7 @@ def test_the_command_takes_the_path(path):
     process = begin(*flags, cwd=path.parent)
     _, complaint = process.communicate()
     assert process.returncode == 0, complaint
-    assert contents(path.parent / "new").keys() == FILES
+    assert contents(path.parent / "new").keys() == FILES | {"ids.csv"}
 
 
 def test_only_a_completion_has_something_to_tell(path, monkeypatch):

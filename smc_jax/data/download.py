@@ -73,7 +73,12 @@ ARCHIVES = {
 def data_folder() -> Path:
     """The folder named by the environment variable SMC_DATA_DIR, else one in the user's cache."""
     named = os.environ.get("SMC_DATA_DIR")
-    return Path(named).expanduser() if named else Path(pooch.os_cache("smc_jax"))
+    if not named:
+        return Path(pooch.os_cache("smc_jax"))
+    folder = Path(named).expanduser()
+    if not folder.is_dir():
+        raise DataError(f"SMC_DATA_DIR: no such folder as {named}; make it, or unset SMC_DATA_DIR")
+    return folder
 
 
 def fetch(
@@ -142,10 +147,11 @@ def download(
             except ValueError:
                 failures[url] = "wrong checksum"
     reasons = "; ".join(f"{url}: {reason}" for url, reason in failures.items())
+    hint = "" if os.environ.get("SMC_DATA_DIR") else ", or name its folder by SMC_DATA_DIR"
     present = " (the file there has another checksum)" if (folder / archive.name).exists() else ""
     raise DataError(
         f"could not download {archive.name} ({reasons}): "
-        f"get it elsewhere and put it at {folder / archive.name}{present}"
+        f"get it elsewhere and put it at {folder / archive.name}{present}{hint}"
     )
 
 

@@ -9,7 +9,14 @@ DUPLICATES = ("error", "last", "mean")
 
 
 class DataError(ValueError):
-    """Data that cannot be used as it is; the message is one line with the place and the reason."""
+    """Data that cannot be used as it is; the message is one line with the place and the reason.
+
+    `argument` is the reader's argument with which it could be, where there is one.
+    """
+
+    def __init__(self, message: str, argument: str | None = None) -> None:
+        super().__init__(message)
+        self.argument = argument
 
 
 class Ratings(NamedTuple):
@@ -113,7 +120,8 @@ def from_triplets(
             i, j = order[k], order[k + 1]
             raise DataError(
                 f"{where(int(j))}: the pair {unique_rows[row[j]]}, {unique_columns[column[j]]} "
-                f"was already rated at {where(int(i))}"
+                f"was already rated at {where(int(i))}",
+                "duplicates",
             )
         first = np.concatenate([[True], ~again])
         if duplicates == "mean":

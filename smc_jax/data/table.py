@@ -44,7 +44,7 @@ def read_table(
       member: the name of the file in a zip, in whatever folder.
       columns: position or name of the row id, of the column id, and of the rating.
       delimiter: None takes the first of comma, tab, semicolon and `::` that splits the first
-        line into three fields or more.
+        line into three fields or more; what is in quotation marks does not count.
       header: whether the first line holds names; None finds out: its rating holds no digit and
         is not a mark of a missing value, and neither of its ids is a number.
       bounds: lowest and highest possible rating.
@@ -56,12 +56,14 @@ def read_table(
         triplets = _parse_parquet(path, columns)
     else:
         data, source = read_bytes(path, member)
+        known = ""
         if delimiter is None:
             first = data.lstrip(b"\r\n").partition(b"\n")[0].decode(encoding, "replace")
-            delimiter = next((d for d in DELIMITERS if first.count(d) >= 2), ",")
+            delimiter = _guess_delimiter(first)
+            known = "; known delimiters are comma, tab, semicolon and ::"
         line, names = next(split_lines(data, source, delimiter, encoding))
         if len(names) < 3:
-            raise DataError(f"{source}, line {line}: {len(names)} columns, not 3 or more")
+            raise DataError(f"{source}, line {line}: {len(names)} columns, not 3 or more{known}")
         positions = [_position(column, names, f"{source}, line {line}") for column in columns]
         if header is None:
             named = any(isinstance(column, str) for column in columns)
@@ -111,7 +113,7 @@ def split_lines(
         data.decode(encoding)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise DataError(f"{source}, line {line}: not {encoding} text") from None
+        raise DataError(f"{source}, line {line}: not {encoding} text", "encoding") from None
     stream = io.TextIOWrapper(io.BytesIO(data), encoding, newline="")
     if delimiter not in QUOTED:
         for line, content in enumerate(stream, 1):
@@ -134,14 +136,23 @@ def parse_number(text: str, place: str) -> float:
     return float(text)
 
 
+def _guess_delimiter(first: str) -> str:
+    bare = re.sub(r'"[^"]*"', "", first)
+    for delimiter in DELIMITERS:
+        if (bare if delimiter in QUOTED else first).count(delimiter) >= 2:
+            return delimiter
+    return ","
+
+
 def _position(column: int | str, names: list[str], place: str) -> int:
     if isinstance(column, str):
         stripped = [name.strip() for name in names]
         if column not in stripped:
-            raise DataError(f"{place}: no column {column!r} among {', '.join(stripped)}")
+            known = ", ".join(stripped)
+            raise DataError(f"{place}: no column {column!r} among {known}", "columns")
         return stripped.index(column)
     if not 0 <= column < len(names):
-        raise DataError(f"{place}: {len(names)} columns, none at position {column}")
+        raise DataError(f"{place}: {len(names)} columns, none at position {column}", "columns")
     return column
 
 
