@@ -1,5 +1,6 @@
 """Stochastic variational inference with a mean field q in unconstrained space (Alg. 1)."""
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -36,11 +37,20 @@ def centred_at(unconstrained: Unconstrained, scale: float) -> Variational:
     return Variational(unconstrained, log_scale)
 
 
-def draw(key: Array, q: Variational) -> Unconstrained:
-    """One reparametrised draw of the unconstrained parameters, u = mu + z sigma_q."""
+def reparametrised(z: Array, q: Variational) -> Unconstrained:
+    """u = mu + z sigma_q, for standard normals z as many as there are parameters."""
     mean, unravel = ravel_pytree(q.mean)
-    scale = jnp.exp(ravel_pytree(q.log_scale)[0])
-    return unravel(mean + scale * jax.random.normal(key, mean.shape))
+    return unravel(mean + jnp.exp(ravel_pytree(q.log_scale)[0]) * z)
+
+
+def draw(key: Array, q: Variational) -> Unconstrained:
+    """One draw of the unconstrained parameters."""
+    return reparametrised(jax.random.normal(key, (_size(q),)), q)
+
+
+def _size(q: Variational) -> int:
+    """The number of parameters."""
+    return sum(x.size for x in jax.tree.leaves(q.mean))
 
 
 def entropy(q: Variational) -> Array:
@@ -72,6 +82,23 @@ def some_columns(
     return taken, seen, (everything + columns - 1) / columns
 
 
+class Chance(NamedTuple):
+    """All that is random in an estimate of the ELBO with so many draws."""
+
+    z: Array  # [draws, parameters]  standard normals
+    start: Array  # [draws] int: see `some_columns`
+
+
+def chance(
+    key: Array, q: Variational, observations: Observations, *, draws: int, columns: int | None
+) -> Chance:
+    """Fresh randomness; the columns matter where `columns` are fewer than there are."""
+    z_key, start_key = jax.random.split(key)
+    z = jax.random.normal(z_key, (draws, _size(q)))
+    first, last = 1 - (columns or 1), observations.count.shape[1]
+    return Chance(z, jax.random.randint(start_key, (draws,), first, last))
+
+
 def elbo(
     key: Array,
     q: Variational,
@@ -85,18 +112,28 @@ def elbo(
 
     With `columns` each draw has the likelihood of so many columns at random, scaled.
     """
+    random = chance(key, q, observations, draws=draws, columns=columns)
+    return _elbo(random, q, observations, model=model, columns=columns)
 
-    def joint(key: Array) -> Array:
+
+def _elbo(
+    random: Chance,
+    q: Variational,
+    observations: Observations,
+    *,
+    model: Model,
+    columns: int | None,
+) -> Array:
+
+    def joint(random: Chance) -> Array:
+        unconstrained = reparametrised(random.z, q)
         if columns is None or columns >= observations.count.shape[1]:
-            return model.log_joint(draw(key, q), observations)
-        draw_key, start_key = jax.random.split(key)
-        unconstrained = draw(draw_key, q)
-        start = jax.random.randint(start_key, (), 1 - columns, observations.count.shape[1])
+            return model.log_joint(unconstrained, observations)
         parameters = model.constrain(unconstrained)
-        taken, seen, factor = some_columns(start, columns, parameters, observations)
+        taken, seen, factor = some_columns(random.start, columns, parameters, observations)
         return factor * model.log_likelihood(taken, seen) + model.log_density(unconstrained)
 
-    return jax.vmap(joint)(jax.random.split(key, draws)).mean() + entropy(q)
+    return jax.vmap(joint)(random).mean() + entropy(q)
 
 
 def effective_rank(q: Variational, *, signed: bool = False, threshold: float = 0.05) -> Array:
@@ -167,20 +204,22 @@ def svi(
         start, unravel = ravel_pytree(fit.q)
         windows = -(-jnp.asarray(steps) // window)
 
-        def loss(flat: Array, key: Array) -> Array:
-            q = unravel(flat)
-            return -elbo(key, q, observations, model=model, draws=draws, columns=columns)
+        def loss(flat: Array, random: Chance) -> Array:
+            return -_elbo(random, unravel(flat), observations, model=model, columns=columns)
 
-        def step(carry: tuple, key: Array) -> tuple[tuple, Array]:
+        def step(carry: tuple, random: Chance) -> tuple[tuple, Array]:
             flat, state = carry
-            value, gradient = jax.value_and_grad(loss)(flat, key)
+            value, gradient = jax.value_and_grad(loss)(flat, random)
             updates, state = optimiser.update(gradient, state, flat)
             return (optax.apply_updates(flat, updates), state), -value
 
         def one_window(state: tuple) -> tuple:
             index, carry, last, _ = state
-            step_keys = jax.random.split(jax.random.fold_in(key, index), window)
-            carry, values = lax.scan(step, carry, step_keys)
+            # For all steps at once: step by step the generator would cost as much as a small step.
+            keys = jax.random.split(jax.random.fold_in(key, index), window)
+            fresh = functools.partial(chance, draws=draws, columns=columns)
+            random = jax.vmap(fresh, in_axes=(0, None, None))(keys, fit.q, observations)
+            carry, values = lax.scan(step, carry, random)
             return index + 1, carry, values.mean(), last
 
         def unfinished(state: tuple) -> Array:

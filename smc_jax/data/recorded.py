@@ -5,7 +5,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from smc_jax.environment import Problem
 
@@ -25,10 +25,11 @@ def recorded(
 
     def make(key: Array, seed: Array | int = 0) -> Problem:
         del seed
-        entries, available = held, exists
+        # Or XLA would sort what exists while it compiles.
+        entries, available = lax.optimization_barrier((held, exists))
         if columns is not None:
             drawn = jax.random.choice(key, held.shape[1], (columns,), replace=False)
-            entries, available = held[:, drawn], exists[:, drawn]
+            entries, available = entries[:, drawn], available[:, drawn]
         return Problem(entries, jnp.zeros((), held.dtype), available, truth=None)
 
     return make
