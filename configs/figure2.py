@@ -3,7 +3,7 @@
 Command:
   python -m launch.figure --config=configs/figure2.py --workdir=results/figure2
 
-Time: 65 minutes for five seeds with a panel on each of two cores. The figures are in README.
+Time: about two hours for five seeds on one core. The figures are in README.
 """
 
 from ml_collections import config_dict

@@ -15,7 +15,7 @@ Time: 25 minutes for five seeds on two cores.
 Expected (seeds 0-4), regret at 10, 25, 50 and 100 % of the horizon of 21,600:
   ids          7115   18150   34177   60574   with `:paper` 12715   28397   59361   102708
   thompson    13677   30006   51739   85504
-  oracle      14048   31310   54901   88659
+  oracle      14048   31302   54936   88614
   mean_oracle 13042   28714   50842   83357
   greedy       6717   18182   37068   61270
   random      17479   42366   79891  139723
@@ -45,7 +45,7 @@ def get_config(model: str = "ratings") -> config_dict.ConfigDict:
         config.model.noise_spread = 0.25
         config.model.common = 10.0
         config.inference.learning_rate = 0.01
-        config.ids.best_of = None
+        config.ids.best_of = config.oracle.best_of = config.mean_oracle.best_of = None
         config.thompson.noisy = False
     config.oracle.covariance = "second_moment"  # the paper's near-oracle
     config.empirical.centred = True

@@ -41,6 +41,6 @@ def get_config() -> config_dict.ConfigDict:
     config.true_rank = 5
     config.loadings = "uniform"  # uniform, beta, mixed
     config.noise_variance = 0.1
-    config.ids.best_of = 16
+    config.ids.best_of = config.oracle.best_of = config.mean_oracle.best_of = 16
     config.particle.noisy = config.icf.noisy = True  # better than without on development seeds
     return config

@@ -131,13 +131,15 @@ def validate(config: ConfigDict) -> None:
         require(inference[field] >= 1, f"inference.{field}", "must be at least 1")
     some = inference.columns is None or inference.columns >= 1
     require(some, "inference.columns", "must be at least 1")
+    steady = inference.columns is None or inference.tolerance == 0.0
+    require(steady, "inference.tolerance", "must be 0 where a step looks at some columns")
     require(inference.tolerance >= 0.0, "inference.tolerance", "must not be negative")
     require(inference.start_scale > 0.0, "inference.start_scale", "must be positive")
     require(config.equalise_strength > 0.0, "equalise_strength", "must be positive")
     for group in ("ids", "oracle", "mean_oracle"):
         best_of = config[group].best_of
         require(best_of is None or best_of >= 1, f"{group}.best_of", "is too small")
-        one = config.once or config.beta == 0.0 or best_of == 1
+        one = config.once or config.beta == 0.0 or best_of == 1 or group not in policy_names(config)
         require(one, f"{group}.best_of", "must be 1 where entries are chosen again and again")
     chosen_once = config.once or not config.equalise
     require(chosen_once, "equalise", "is for entries that are chosen once: set once=True")

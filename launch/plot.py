@@ -58,7 +58,8 @@ def panels_plot(path: Path, panels: dict[str, dict[str, Curves]]) -> None:
     if spare:
         spare[0].legend(*lines, frameon=False, loc="center", fontsize="large")
     else:
-        figure.legend(*lines, frameon=False, loc="outside lower center", ncols=5)
+        abreast = 5 if across > 1 else 2
+        figure.legend(*lines, frameon=False, loc="outside lower center", ncols=abreast)
     _save(path, figure)
 
 

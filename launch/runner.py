@@ -97,22 +97,15 @@ def run(config: ConfigDict, workdir: Path, overall: tqdm | None = None) -> dict[
         "once": config.once,
         **data.describe_data(config),
     }
-    summary: dict[str, Any] = {}
     asked = settings.policy_names(config)
-    if finished.keys() >= set(asked) and overall is None:
-        print(f"nothing left to run: {workdir} holds the results of {', '.join(asked)}")
-    for name in asked:
-        if name not in finished:
-            checkpoint = checkpoint_path(workdir, name)
-            if overall is None:
-                with tqdm(total=settings.refits(config), desc=f"{name:<10}", unit="refit") as bar:
-                    finished[name], times[name] = run_policy(config, name, checkpoint, clock, bar)
-            else:
-                overall.set_description(f"{describe(config)}: {name}")
-                finished[name], times[name] = run_policy(config, name, checkpoint, clock, overall)
-        summary = {**results.summarise(finished, times), "setting": setting}
+
+    def record() -> dict[str, Any]:
+        """Writes what is finished, in the order asked for."""
+        order = [*asked, *finished]  # those of an earlier run last
+        ordered = {name: finished[name] for name in order if name in finished}
+        summary = {**results.summarise(ordered, times), "setting": setting}
         if experiment.checks_completion(config):
-            for policy, one in finished.items():
+            for policy, one in ordered.items():
                 errors = HeldOut(one.completion_error, one.zero_error)
                 first = experiment.first_completable(config, errors)
                 summary["policies"][policy]["completable_at"] = [
@@ -120,10 +113,24 @@ def run(config: ConfigDict, workdir: Path, overall: tqdm | None = None) -> dict[
                 ]
         # The summary first: a policy counts as finished once its curves are there.
         results.write_json(summary_path, summary)
-        results.save_curves(workdir, finished)
-        checkpoint_path(workdir, name).unlink(missing_ok=True)
-        plot.regret_plot(workdir / "regret.png", finished, title=describe(config))
-    return summary
+        results.save_curves(workdir, ordered)
+        plot.regret_plot(workdir / "regret.png", ordered, title=describe(config))
+        return summary
+
+    remaining = [name for name in asked if name not in finished]
+    if not remaining and overall is None:
+        print(f"nothing left to run: {workdir} holds the results of {', '.join(asked)}")
+    for name in remaining:
+        checkpoint = checkpoint_path(workdir, name)
+        if overall is None:
+            with tqdm(total=settings.refits(config), desc=f"{name:<10}", unit="refit") as bar:
+                finished[name], times[name] = run_policy(config, name, checkpoint, clock, bar)
+        else:
+            overall.set_description(f"{describe(config)}: {name}")
+            finished[name], times[name] = run_policy(config, name, checkpoint, clock, overall)
+        summary = record()
+        checkpoint.unlink(missing_ok=True)
+    return summary if remaining else record()
 
 
 def describe(config: ConfigDict) -> str:

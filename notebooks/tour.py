@@ -45,7 +45,7 @@ from smc_jax.data.synthetic import synthetic
 from smc_jax.loop import make_loop
 from smc_jax.model import gamma_process
 from smc_jax.policies import POLICIES, Setting
-from smc_jax.policies.base import best_available
+from smc_jax.policies.base import Best, best_available
 from smc_jax.policies.live import live
 from smc_jax.sweep import curves, make_sweep
 from smc_jax.types import Observations, Outcome
@@ -236,10 +236,11 @@ def upper_confidence_bound(setting, *, draws=16, width=1.0):
     def summarise(column):
         prediction = column.prediction  # mean, variance and sample, [S, D] each
         spread = prediction.variance.mean(0) + prediction.mean.var(0)
-        return prediction.mean.mean(0) + width * jnp.sqrt(spread)
+        bound = prediction.mean.mean(0) + width * jnp.sqrt(spread)
+        return Best.of_column(column.discount * bound, column.available)
 
     def choose(key, state, view):
-        return best_available(view.discount * state.summary, view.available)
+        return state.summary.choice()
 
     return live(setting.belief, draws=draws, summarise=summarise, choose=choose)
 

@@ -57,8 +57,8 @@ def look(
         arrays = (world.times, world.view.discount, world.view.available)
         return row, *(array[row, column] for array in arrays)
 
-    def nothing() -> tuple[Array, ...]:  # a gather would clamp an index outside in silence
-        return tuple(jnp.zeros_like(value) for value in read())
+    def nothing() -> tuple[Array, ...]:  # a row that is not there, where nothing is written
+        return jnp.full_like(row, len(problem.entries)), *map(jnp.zeros_like, read()[1:])
 
     # A branch, which XLA does not merge with what comes after: all is read before it is written,
     # in place. Reads that are merged with later ones would cost copies of the matrix.
@@ -78,6 +78,7 @@ def look(
     # Entry by entry: between two picks nothing of the size of the matrix is computed.
     view = View(observations.add(*outcome), available, discounts.at[row, column].set(after))
     world = World(view, world.times.at[row, column].set(times + 1))
+    row, column = (jnp.where(inside, index, -1) for index in (row, column))
     return world, outcome, Step(row, column, discount * value, discount * entry, valid)
 
 

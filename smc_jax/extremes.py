@@ -19,8 +19,8 @@ def mean_of_largest(values: Array, number: int) -> Array:
     """Mean [] of so many of the largest values, or of all that are finite where they are fewer.
 
     With t the last of them it is t + sum of (v - t)+ over their number. A bisection finds t to
-    2^-20 of the range, passes over the values in place of a sort. The mean is off by less: by that
-    times the share of values so near to t.
+    2^-20 of the range, passes over the values in place of a sort, and errs upwards: of the values
+    above t there are then too few, however many are alike, and the mean is off by no more than t.
     """
     finite = jnp.isfinite(values)
     there = jnp.minimum(number, finite.sum())
@@ -32,5 +32,5 @@ def mean_of_largest(values: Array, number: int) -> Array:
         return jnp.where(enough, middle, low), jnp.where(enough, high, middle)
 
     ends = (jnp.min(values, initial=jnp.inf, where=finite), values.max())
-    least, _ = lax.fori_loop(0, 20, halve, ends)
-    return least + jnp.maximum(values - least, 0.0).sum() / there
+    _, last = lax.fori_loop(0, 20, halve, ends)
+    return last + jnp.maximum(values - last, 0.0).sum() / there

@@ -46,6 +46,8 @@ def inverse_and_draw(matrices: Array, normals: Array) -> tuple[Array, Array]:
 def _swept(matrices: Array, normals: Array | None) -> tuple[Array, Array, Array]:
     """K Gauss-Jordan sweeps without pivoting: A_n^-1, log det A_n, and L_n z_n with A = L L'.
 
+    Without normals z the last is zero.
+
     Sweep k maps A to A without its row and column k, minus v v'/d, where d = A_kk and v is row k
     with v_k = -1; all K of them give -A^-1, and the log determinant is the sum of log d. Until its
     turn, row k is that of Gaussian elimination: from the diagonal on, over sqrt(d), it is column k
@@ -58,7 +60,7 @@ def _swept(matrices: Array, normals: Array | None) -> tuple[Array, Array, Array]
     def sweep(i: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         a, pivots, draw = carry
         row = lax.dynamic_index_in_dim(a, i, 0, keepdims=False)
-        pivot = lax.dynamic_index_in_dim(row, i, 0)
+        pivot = jnp.maximum(lax.dynamic_index_in_dim(row, i, 0), 1.0)  # but for rounding, it is
         if normals is not None:
             z = lax.dynamic_index_in_dim(normals, i, 0)
             draw = draw + onwards[i][:, None] * row * (z / jnp.sqrt(pivot))

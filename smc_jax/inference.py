@@ -59,44 +59,39 @@ def entropy(q: Variational) -> Array:
     return sum(x.sum() + x.size * constant for x in jax.tree.leaves(q.log_scale))
 
 
-def some_columns(
+def ring(observations: Observations, columns: int) -> Observations:
+    """The same with the first columns once more at the end, for any so many in a row."""
+    return jax.tree.map(lambda x: jnp.concatenate([x, x[:, : columns - 1]], axis=1), observations)
+
+
+def columns_from(
     start: Array, columns: int, parameters: Parameters, observations: Observations
 ) -> tuple[Parameters, Observations, float]:
-    """What is seen of the columns start, ..., start + columns - 1, and what to multiply it by.
+    """Columns start, start + 1, ... of a `ring`, and what to multiply their likelihood by.
 
-    For a start that is uniform on 1 - columns, ..., N - 1, of whose window a part may be outside,
-    every column is as likely as any other to be taken, and the likelihood times the factor is
-    unbiased. Columns that are held but not in the window have nothing seen, and add nothing.
+    For a start that is uniform on 0, ..., N - 1 every column is as likely as any other to be taken,
+    and the product is unbiased.
     """
-    everything = observations.count.shape[1]
-    first = jnp.clip(start, 0, everything - columns)
-    index = first + jnp.arange(columns)
-    inside = (index >= start) & (index < start + columns)
-
-    def take(statistic: Array) -> Array:
-        return lax.dynamic_slice_in_dim(statistic, first, columns, -1)
-
-    seen = jax.tree.map(lambda statistic: inside * take(statistic), observations)
+    everything = observations.count.shape[1] - columns + 1
+    seen = jax.tree.map(lambda x: lax.dynamic_slice_in_dim(x, start, columns, 1), observations)
     scales = parameters.noise_scales
-    taken = parameters._replace(noise_scales=take(scales) if scales.ndim else scales)
-    return taken, seen, (everything + columns - 1) / columns
+    if scales.ndim:
+        scales = scales[(start + jnp.arange(columns)) % everything]
+    return parameters._replace(noise_scales=scales), seen, everything / columns
 
 
 class Chance(NamedTuple):
     """All that is random in an estimate of the ELBO with so many draws."""
 
     z: Array  # [draws, parameters]  standard normals
-    start: Array  # [draws] int: see `some_columns`
+    start: Array  # [draws] int: the first of some columns
 
 
-def chance(
-    key: Array, q: Variational, observations: Observations, *, draws: int, columns: int | None
-) -> Chance:
-    """Fresh randomness; the columns matter where `columns` are fewer than there are."""
+def chance(key: Array, q: Variational, *, draws: int, columns: int) -> Chance:
+    """Fresh randomness for a matrix of so many columns."""
     z_key, start_key = jax.random.split(key)
     z = jax.random.normal(z_key, (draws, _size(q)))
-    first, last = 1 - (columns or 1), observations.count.shape[1]
-    return Chance(z, jax.random.randint(start_key, (draws,), first, last))
+    return Chance(z, jax.random.randint(start_key, (draws,), 0, columns))
 
 
 def elbo(
@@ -110,9 +105,12 @@ def elbo(
 ) -> Array:
     """E_q[log p(Y, theta)] + H(q) <= log p(Y), estimated with reparametrised draws.
 
-    With `columns` each draw has the likelihood of so many columns at random, scaled.
+    With `columns` each draw has the likelihood of so many adjacent columns, from a random one on,
+    scaled: unbiased, but the estimate has their spread too.
     """
-    random = chance(key, q, observations, draws=draws, columns=columns)
+    random = chance(key, q, draws=draws, columns=observations.count.shape[1])
+    if columns is not None:
+        observations = ring(observations, columns)
     return _elbo(random, q, observations, model=model, columns=columns)
 
 
@@ -124,13 +122,14 @@ def _elbo(
     model: Model,
     columns: int | None,
 ) -> Array:
+    """The estimate that this randomness gives; of some columns, from a `ring` of them."""
 
     def joint(random: Chance) -> Array:
         unconstrained = reparametrised(random.z, q)
-        if columns is None or columns >= observations.count.shape[1]:
+        if columns is None:
             return model.log_joint(unconstrained, observations)
         parameters = model.constrain(unconstrained)
-        taken, seen, factor = some_columns(random.start, columns, parameters, observations)
+        taken, seen, factor = columns_from(random.start, columns, parameters, observations)
         return factor * model.log_likelihood(taken, seen) + model.log_density(unconstrained)
 
     return jax.vmap(joint)(random).mean() + entropy(q)
@@ -187,7 +186,8 @@ def svi(
       model: the prior.
       optimiser: one of `OPTIMISERS`, or any other of optax.
       draws: reparametrised draws a step.
-      columns: how many columns a step looks at, taken at random; None is all of them.
+      columns: how many adjacent columns a draw looks at, from a random one on; the ELBO that is
+        reported is then an estimate from those that were met. None is all of them.
       window: steps between two looks at the mean ELBO; a run takes whole windows.
       tolerance: a run has converged once the mean ELBO of a window improves on that of the one
         before by less than `tolerance` times its absolute value; 0 takes all the steps.
@@ -203,9 +203,12 @@ def svi(
         # One flat vector: a step is then a few large operations, quick to compile and to run.
         start, unravel = ravel_pytree(fit.q)
         windows = -(-jnp.asarray(steps) // window)
+        everything = observations.count.shape[1]
+        some = None if columns is None or columns >= everything else columns
+        seen = observations if some is None else ring(observations, some)
 
         def loss(flat: Array, random: Chance) -> Array:
-            return -_elbo(random, unravel(flat), observations, model=model, columns=columns)
+            return -_elbo(random, unravel(flat), seen, model=model, columns=some)
 
         def step(carry: tuple, random: Chance) -> tuple[tuple, Array]:
             flat, state = carry
@@ -217,8 +220,8 @@ def svi(
             index, carry, last, _ = state
             # For all steps at once: step by step the generator would cost as much as a small step.
             keys = jax.random.split(jax.random.fold_in(key, index), window)
-            fresh = functools.partial(chance, draws=draws, columns=columns)
-            random = jax.vmap(fresh, in_axes=(0, None, None))(keys, fit.q, observations)
+            fresh = functools.partial(chance, draws=draws, columns=everything)
+            random = jax.vmap(fresh, in_axes=(0, None))(keys, fit.q)
             carry, values = lax.scan(step, carry, random)
             return index + 1, carry, values.mean(), last
 

@@ -12,9 +12,10 @@ from problems import dense_entries, make_problem
 from scipy import stats
 
 from smc_jax import beliefs, environment
+from smc_jax.information import deterministic_choice
 from smc_jax.policies import POLICIES, Setting
 from smc_jax.policies.base import Best
-from smc_jax.policies.ids import GAINS, SCOPES, SELECTIONS, information_directed
+from smc_jax.policies.ids import GAINS, SCOPES, SELECTIONS, Champions, information_directed
 from smc_jax.policies.oracle import truth
 from smc_jax.policies.thompson import point_sampling
 from smc_jax.types import Outcome, View
@@ -169,18 +170,51 @@ def test_scores_after_several_looks_are_those_from_scratch(scope, scale):
     directed, greedy = state.summary
     close(greedy.score, expected.max(0))
     np.testing.assert_array_equal(greedy.row, expected.argmax(0))
-    regret = max(float(state.frozen), expected.max()) - expected
+    regret = max(float(state.fixed), expected.max()) - expected
     # Draws that are all alike leave nothing to learn of the covariance: the least regret then.
     if scope == "covariance" and scale == 0.0:
         target = regret
         assert np.isneginf(directed.score).all()
     else:
         target = np.where(available, regret**2 / gain, np.inf)
-        assert state.frozen > expected.max()
+        assert state.fixed > expected.max()
         np.testing.assert_allclose(directed.score, -target.min(0), rtol=1e-3)
         np.testing.assert_array_equal(directed.row, target.argmin(0))
     choice = policy.choose(jax.random.key(3), state, view)
     assert choice == np.where(available, target, np.inf).argmin()
+
+
+def test_the_best_of_the_columns_is_the_choice_over_all_entries():
+    """Small numbers, so that ties, entries without regret and nothing to learn are common."""
+
+    @jax.jit
+    def by_columns(reward, gain, available, optimum):
+        champions = jax.vmap(Champions.of_column, in_axes=(1, 1, 1, None))
+        return champions(reward, gain, available, optimum).choice(optimum)
+
+    @jax.jit
+    def over_all(reward, gain, available, optimum):
+        attainable = jnp.where(available, reward, -jnp.inf).max()
+        regret = jnp.maximum(optimum, attainable) - reward
+        return deterministic_choice(*(x.ravel() for x in (regret, gain, available)))
+
+    rng = np.random.default_rng(0)
+    kinds = set()
+    for _ in range(500):
+        reward = rng.integers(-2, 3, (4, 5)).astype(np.float32)
+        gain = np.maximum(rng.integers(-3, 3, (4, 5)), 0) * np.float32(rng.integers(0, 2))
+        available = rng.random((4, 5)) < rng.choice([0.1, 0.4, 1.0])
+        available[:, rng.integers(5)] = False
+        available[rng.integers(4), 0] = True
+        optimum = np.float32(rng.integers(-2, 5))
+        choice = by_columns(reward, gain, available, optimum)
+        assert choice == over_all(reward, gain, available, optimum)
+        without_regret = optimum <= reward[available].max()
+        kinds.add((bool(without_regret), bool((gain[available] > 0).any())))
+    assert len(kinds) == 4
+    for broken in ((np.nan * reward, gain, optimum), (reward, np.nan * gain, optimum)):
+        assert by_columns(broken[0], broken[1], available, broken[2]) == -1
+    assert by_columns(reward, 0 * gain, available, np.float32(np.nan)) == -1
 
 
 def test_ties_go_to_the_first_entry_and_nan_is_reported():
@@ -208,7 +242,7 @@ def test_regret_is_measured_from_the_average_of_the_best(best_of, spread):
     state, choice = refitted()
     reward = np.where(available, np.asarray(view.discount) * samples_of(state.ensemble), -np.inf)
     best = np.sort(reward.reshape(8, -1), axis=1)[:, -min(best_of, available.sum()) :]
-    np.testing.assert_allclose(state.frozen, best.mean(), rtol=1e-4)
+    np.testing.assert_allclose(state.fixed, best.mean(), rtol=1e-4)
     scores = refitted(selection="two_action")[0].summary
     expected = np.where(available, np.asarray(view.discount) * scores.mean, -np.inf)
     if best_of > 5:  # the average of all entries is below what can be had: greedy
@@ -247,8 +281,8 @@ def test_frozen_ratios_stay_until_the_refit():
     state = policy.init(jax.random.key(0), view, told(problem))
     before = policy.refit(jax.random.key(1), state, view)
     scores = before.summary
-    assert before.frozen > scores.mean.max()
-    order = np.argsort(((before.frozen - scores.mean) ** 2 / scores.gain).ravel())
+    assert before.fixed > scores.mean.max()
+    order = np.argsort(((before.fixed - scores.mean) ** 2 / scores.gain).ravel())
     choose = jax.jit(policy.choose)
     after = before
     for expected in order[:6]:

@@ -2,6 +2,7 @@
 
 import itertools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -235,5 +236,10 @@ def test_best_rewards_beyond_the_last_entry():
 @pytest.mark.parametrize(("choice", "valid"), [(0, True), (1, False), (-1, False), (4, False)])
 def test_what_is_not_there_cannot_be_chosen(choice, valid):
     problem = make_problem([[1.0, 2.0], [3.0, 4.0]], available=[[True, False], [True, True]])
-    _, ((_, step),) = follow(problem, [choice], beta=0.0, once=True)
+    before = untouched(problem)
+    after, ((outcome, step),) = follow(problem, [choice], beta=0.0, once=True)
     assert step.valid == valid
+    if choice in (-1, 4):
+        chex.assert_trees_all_equal(after, before)
+        assert outcome.weight == 0.0
+        assert (step.row, step.column) == (-1, -1)

@@ -36,3 +36,11 @@ def test_mean_of_the_largest():
     np.testing.assert_allclose(mean_of_largest(ties, 2), 2.0, rtol=1e-6)
     np.testing.assert_allclose(mean_of_largest(ties, 4), 1.75, rtol=1e-6)
     assert jnp.isnan(mean_of_largest(jnp.full(3, -jnp.inf), 2))
+
+
+def test_mean_of_the_largest_is_never_above_them():
+    """Many values that are alike, and one that is far from the others."""
+    for outlier in (0.0, -1e6):
+        values = jnp.ones(100_000).at[7].set(outlier)
+        for number in (1, 10, 99_999):
+            np.testing.assert_allclose(mean_of_largest(values, number), 1.0, rtol=1e-6)

@@ -95,11 +95,12 @@ def test_columns_at_random_leave_the_gradient_unbiased(width, noise_spread):
 
     def average(parameters):
         def one(start):
-            taken, seen, factor = inference.some_columns(start, width, parameters, observations)
+            ring = inference.ring(observations, width)
+            taken, seen, factor = inference.columns_from(start, width, parameters, ring)
             assert seen.count.shape == (4, width)
             return factor * model.log_likelihood(taken, seen)
 
-        return jax.vmap(one)(jnp.arange(1 - width, 7)).mean()
+        return jax.vmap(one)(jnp.arange(7)).mean()
 
     def whole(parameters):
         return model.log_likelihood(parameters, observations)
@@ -108,7 +109,25 @@ def test_columns_at_random_leave_the_gradient_unbiased(width, noise_spread):
     chex.assert_trees_all_close(found, expected, rtol=1e-9)
 
 
-def test_svi_with_columns_at_random_comes_close_to_svi_with_all():
+@pytest.mark.parametrize("noise_spread", [0.0, 0.3])
+def test_the_elbo_of_some_columns_is_that_of_all_on_average(noise_spread):
+    """|z| < 4 over 4000 keys: fails by chance with probability 6e-5."""
+    model = gamma_process(rank=2, noise_spread=noise_spread)
+    observations = low_rank_data(0, rows=4, columns=7, rank=1)
+    keys = jax.random.split(jax.random.key(5), 4000)
+    q = inference.centred_at(model.unconstrain(model.sample_prior(keys[0], 4, 7)), 0.1)
+
+    def estimates(columns):
+        one = functools.partial(inference.elbo, model=model, columns=columns)
+        return jax.jit(jax.vmap(one, in_axes=(0, None, None)))(keys, q, observations)
+
+    # The same normals in both: what differs is the columns alone.
+    difference = np.asarray(estimates(3) - estimates(None), np.float64)
+    assert difference.std() > 0.1
+    assert abs(difference.mean()) < 4 * difference.std() / np.sqrt(len(keys))
+
+
+def test_svi_with_some_columns_comes_close_to_svi_with_all():
     observations = low_rank_data(1, **DATA)
     key = jax.random.key(0)
     start = STARTS["spectral"](MODEL)(key, observations)
@@ -117,8 +136,7 @@ def test_svi_with_columns_at_random_comes_close_to_svi_with_all():
         svi = make_svi(columns=columns)
         fit = svi.run(key, svi.init(start), observations, 1000)
         bounds.append(precise_elbo(fit.q, observations))
-    before = precise_elbo(svi.init(start).q, observations)
-    assert bounds[1] > bounds[0] - 0.2 * (bounds[0] - before)
+    assert bounds[1] > bounds[0] - 5.0
 
 
 def log_evidence(observations, variance, number=400_000):

@@ -1,6 +1,7 @@
 """Invariances of the loop and the sweep on a tiny experiment, and the synthetic data."""
 
 import functools
+import re
 
 import jax
 import jax.numpy as jnp
@@ -65,9 +66,21 @@ def test_seeds_in_a_vmap_make_the_same_picks():
     _, side_by_side = run(loop, [3, 4, 5], lanes=2)
     np.testing.assert_array_equal(side_by_side.rows, one_by_one.rows)
     np.testing.assert_array_equal(side_by_side.cols, one_by_one.cols)
-    progress, curves = run(experiment(make_policy("oracle")), [3, 4], lanes=2)
+    progress, curves = run(experiment(make_policy("ids")), [3, 4], lanes=2)
     assert np.isfinite(curves.regret).all()
     replay(progress, curves, 0)
+
+
+def test_a_pick_copies_nothing_of_the_size_of_the_matrix():
+    """Of the programs behind the entry point, which copies its arguments, none copies a matrix."""
+    data = synthetic(rows=30, columns=70, true_rank=3)
+    loop = make_loop(data, make_policy("ids"), horizon=20, refits=1, initial=INITIAL)
+    carry, _ = jax.eval_shape(loop.start, jnp.uint32(0))
+    compiled = jax.jit(loop.picks).lower(carry, jax.random.key(0)).compile().as_text()
+    copied = re.compile(r"\[(30,70|4,70,3,5)\]\S* copy\(")
+    programs = compiled.split("\n\n")
+    assert any(copied.search(program) for program in programs if "ENTRY" in program)
+    assert not any(copied.search(program) for program in programs if "ENTRY" not in program)
 
 
 def replay(progress, curves, seed):

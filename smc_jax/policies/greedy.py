@@ -10,8 +10,7 @@ from smc_jax.types import View
 def greedy(setting: Setting, *, draws: int = 16) -> Policy:
     """Chooses the entry whose mean over the draws is highest, given everything seen so far."""
 
-    def summarise(column: ColumnView, frozen: tuple) -> Best:
-        del frozen
+    def summarise(column: ColumnView) -> Best:
         mean = column.prediction.mean.mean(0)
         return Best.of_column(column.discount * mean, column.available)
 

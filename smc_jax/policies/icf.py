@@ -56,8 +56,7 @@ def icf(
     if rule == "thompson":
         return sampling(belief, entry_noise=setting.entry_noise and noisy)
 
-    def summarise(column: ColumnView, frozen: tuple) -> Best:
-        del frozen
+    def summarise(column: ColumnView) -> Best:
         mean, variance, _ = column.prediction
         # Rounding can leave the variance of what is all but known just below zero.
         bound = (mean + exploration * jnp.sqrt(jnp.maximum(variance, 0.0))).mean(0)

@@ -34,10 +34,28 @@ class Scores(NamedTuple):
 
 
 class Champions(NamedTuple):
-    """The entries of each column that can be the choice."""
+    """The two entries of each column that can be the choice over all of them."""
 
     directed: Best  # of minus the information ratio
     greedy: Best  # of the reward
+
+    @classmethod
+    def of_column(cls, reward: Array, gain: Array, available: Array, optimum: Array) -> "Champions":
+        """Of the rewards and gains [D] of one column, with regret measured from R*."""
+        ratio = information.information_ratio(optimum - reward, gain)
+        ratio = jnp.where(jnp.isnan(gain), jnp.nan, ratio)
+        return cls(Best.of_column(-ratio, available), Best.of_column(reward, available))
+
+    def choice(self, optimum: Array) -> Array:
+        """What `information.deterministic_choice` is of all entries, as a flat index.
+
+        An entry whose reward is above R* is without regret, and picked; so is the best one where
+        nothing at a loss teaches anything.
+        """
+        directed, greedy = self
+        sure = (greedy.score.max() >= optimum) | jnp.isneginf(directed.score.max())
+        choice = jnp.where(sure, greedy.choice(), directed.choice())
+        return unless_broken(choice, directed.score + greedy.score + optimum)
 
 
 def _known(scope: str, prediction: ensemble.Prediction) -> Array:
@@ -101,8 +119,7 @@ def information_directed(
 
         return lax.map(one, members).mean()  # one after another: each is a matrix
 
-    def scores(column: ColumnView, frozen: Array | None = None) -> Scores:
-        del frozen
+    def scores(column: ColumnView) -> Scores:
         prediction, noise = column.prediction, column.noise[:, None]
         given_theta = _given_theta(scope, noise, prediction)
         mean, variance = given_theta
@@ -115,23 +132,15 @@ def information_directed(
         gained = information.gaussian_gain(total, conditional)
         return Scores(prediction.mean.mean(0), gained, kept)
 
-    def champions(column: ColumnView, optimum: Array) -> Champions:
+    def champions(column: ColumnView) -> Champions:
         mean, gained, _ = scores(column)
-        reward = column.discount * mean
         gained = jnp.where(column.discount > 0, gained, 0.0)  # a hidden value says nothing
-        ratio = information.information_ratio(optimum - reward, gained)
-        ratio = jnp.where(jnp.isnan(gained), jnp.nan, ratio)
-        return Champions(
-            Best.of_column(-ratio, column.available), Best.of_column(reward, column.available)
-        )
+        reward = column.discount * mean
+        return Champions.of_column(reward, gained, column.available, column.fixed)
 
     def choose_champion(key: Array, state: LiveState, view: View) -> Array:
         del key, view
-        directed, greedy = state.summary
-        # Without regret, or where nothing at a loss teaches anything: the least loss.
-        sure = (greedy.score.max() >= state.frozen) | jnp.isneginf(directed.score.max())
-        choice = jnp.where(sure, greedy.choice(), directed.choice())
-        return unless_broken(choice, directed.score + greedy.score)
+        return state.summary.choice(state.fixed)
 
     def best_entries(state: LiveState, view: View) -> Array:
         """Each draw's best available entry [S]."""
@@ -169,7 +178,7 @@ def information_directed(
         reward = view.discount * state.summary.mean
         attainable = jnp.where(view.available, reward, -jnp.inf).max()
         # An entry may beat the average of the best ones: it is then without regret, and picked.
-        regret = (jnp.maximum(state.frozen, attainable) - reward).ravel()
+        regret = (jnp.maximum(state.fixed, attainable) - reward).ravel()
         if gain == "histogram" and conditioned and selection == "deterministic":
             choice = pruned_histogram(state, view, regret)
             return unless_broken(choice, regret + state.summary.gain.ravel())
@@ -184,12 +193,12 @@ def information_directed(
 
     if gain == "gaussian" and selection == "deterministic" and conditioned:
         return live(
-            belief, draws=draws, freeze=optimum, summarise=champions, choose=choose_champion
+            belief, draws=draws, at_refit=optimum, summarise=champions, choose=choose_champion
         )
     policy = live(
         belief,
         draws=draws,
-        freeze=optimum,
+        at_refit=optimum,
         summarise=scores,
         choose=choose_of_all,
         conditioned=conditioned,

@@ -26,6 +26,7 @@ class ColumnView(NamedTuple):
     prediction: Prediction  # [S, D] each
     available: Array  # [D]
     discount: Array  # [D]
+    fixed: Any  # what `at_refit` returned: the same for all columns
 
 
 class LiveState(NamedTuple):
@@ -34,16 +35,16 @@ class LiveState(NamedTuple):
     belief: Any
     ensemble: Ensemble
     summary: Any  # what `summarise` returns, columns on the last axis
-    frozen: Any  # what `freeze` returned at the last refit
+    fixed: Any  # what `at_refit` returned at the last one
 
 
 def live(
     belief: Belief,
     *,
     draws: int,
-    summarise: Callable[[ColumnView, Any], Any],
+    summarise: Callable[[ColumnView], Any],
     choose: Callable[[Array, LiveState, View], Array],
-    freeze: Callable[[Ensemble, View], Any] = lambda members, view: (),
+    at_refit: Callable[[Ensemble, View], Any] = lambda members, view: (),
     conditioned: bool = True,
 ) -> Policy:
     """A policy that draws S parameter sets at each refit and chooses from a summary of them.
@@ -51,9 +52,9 @@ def live(
     Args:
       belief: where the draws come from.
       draws: S.
-      summarise: (column, frozen) -> its summary; after a pick only that column's is made anew.
+      summarise: the summary of one column; after a pick only that column's is made anew.
       choose: (key, state, view) -> flat index.
-      freeze: what all summaries until the next refit are given.
+      at_refit: what all columns are told until the next one.
       conditioned: whether picks are absorbed, or the summary stays as it is until the refit.
     """
 
@@ -61,19 +62,18 @@ def live(
         draw_key, sample_key = jax.random.split(key)
         parameters = beliefs.draws(draw_key, belief, belief_state, draws)
         members = ensemble.start(sample_key, parameters, view.observations)
-        frozen = freeze(members, view)
+        fixed = at_refit(members, view)
 
         def summaries(block: Array, noise: Array, available: Array, discount: Array) -> Any:
             prediction = ensemble.predict(Ensemble(parameters, gaussian.Column(block)))
-            columns = ColumnView(noise, prediction, available, discount)
-            axes = ColumnView(1, 2, 1, 1)  # type: ignore[arg-type]
-            each = jax.vmap(summarise, in_axes=(axes, None), out_axes=-1)
-            return each(columns, frozen)
+            columns = ColumnView(noise, prediction, available, discount, fixed)
+            axes = ColumnView(1, 2, 1, 1, None)  # type: ignore[arg-type]
+            return jax.vmap(summarise, in_axes=(axes,), out_axes=-1)(columns)
 
         arrays = (members.column.block, ensemble.noise(members), view.available, view.discount)
         width = max(PREDICTED // (draws * len(view.available)), 1)
         summary = each_column(summaries, arrays, (1, 1, 1, 1), width=width)
-        return LiveState(belief_state, members, summary, frozen)
+        return LiveState(belief_state, members, summary, fixed)
 
     def init(key: Array, view: View, problem: Problem) -> LiveState:
         belief_state = belief.init(key, view.observations, problem)
@@ -90,17 +90,14 @@ def live(
         n = outcome.column
         members, prediction = ensemble.condition(key, state.ensemble, outcome)
         noise = jax.vmap(lambda parameters: parameters.noise_at(n))(members.parameters)
-        column = ColumnView(noise, prediction, view.available[:, n], view.discount[:, n])
-        summary = jax.tree.map(
-            lambda whole, new: whole.at[..., n].set(new),
-            state.summary,
-            summarise(column, state.frozen),
-        )
+        available, discount = view.available[:, n], view.discount[:, n]
+        new = summarise(ColumnView(noise, prediction, available, discount, state.fixed))
+        summary = jax.tree.map(lambda all, one: all.at[..., n].set(one), state.summary, new)
         return state._replace(ensemble=members, summary=summary)
 
     def diagnose(state: LiveState) -> Diagnostics:
         diagnostics = belief.diagnose(state.belief)
-        broken = jnp.isnan(ravel_pytree(state.summary)[0]).any()
+        broken = jnp.isnan(ravel_pytree((state.summary, state.fixed))[0]).any()
         return diagnostics._replace(finite=diagnostics.finite & ~broken)
 
     return Policy(init, refit, choose, absorb, diagnose)
