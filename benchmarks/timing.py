@@ -5,7 +5,7 @@ import os
 import platform
 import resource
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +22,19 @@ class Timing(NamedTuple):
     low: float  # quartiles
     high: float
 
+    @classmethod
+    def of(cls, seconds: Sequence[float]) -> "Timing":
+        """The three figures of all repeats."""
+        return cls(*(float(np.percentile(seconds, q)) for q in (50, 25, 75)))
+
+    def each(self, number: int) -> "Timing":
+        """Of one of so many things that the program does."""
+        return Timing(*(value / number for value in self))
+
+
+class Told(float):
+    """Seconds that a program returns because it has measured itself, in another process."""
+
 
 def interleaved(programs: Mapping[str, Callable[[], Any]], *, repeats: int) -> dict[str, Timing]:
     """Runs each program once unmeasured, then all in turn, `repeats` times.
@@ -34,12 +47,10 @@ def interleaved(programs: Mapping[str, Callable[[], Any]], *, repeats: int) -> d
     for _ in range(repeats):
         for name, program in programs.items():
             began = time.perf_counter()
-            jax.block_until_ready(program())
-            seconds[name].append(time.perf_counter() - began)
-    return {
-        name: Timing(*(float(np.percentile(each, q)) for q in (50, 25, 75)))
-        for name, each in seconds.items()
-    }
+            answer = jax.block_until_ready(program())
+            elapsed = time.perf_counter() - began
+            seconds[name].append(answer if isinstance(answer, Told) else elapsed)
+    return {name: Timing.of(each) for name, each in seconds.items()}
 
 
 def machine() -> dict[str, Any]:
@@ -63,11 +74,13 @@ def table(title: str, timings: Mapping[str, Timing], *, peer: str, unit: float =
     """Medians with their quartiles, in units of so many seconds, and ratios to the peer."""
     width = max(map(len, timings)) + 2
     name = {1.0: "s", 1e-3: "ms", 1e-6: "us"}[unit]
-    lines = [title, f"  {'':<{width}}{name:>10}{'quartiles':>20}{'peer / this':>13}"]
+    against = f"{peer} / this"
+    column = max(len(against) + 2, 13)
+    lines = [title, f"  {'':<{width}}{name:>10}{'quartiles':>20}{against:>{column}}"]
     for program, (median, low, high) in timings.items():
         spread = f"{low / unit:.2f}-{high / unit:.2f}"
         ratio = timings[peer].median / median
-        lines.append(f"  {program:<{width}}{median / unit:>10.2f}{spread:>20}{ratio:>13.2f}")
+        lines.append(f"  {program:<{width}}{median / unit:>10.2f}{spread:>20}{ratio:>{column}.2f}")
     return "\n".join(lines)
 
 
@@ -78,3 +91,9 @@ def keep(name: str, figures: Any) -> Path:
     record = {"machine": machine(), "peak_memory_MiB": peak_memory(), "figures": figures}
     path.write_text(json.dumps(record, indent=2) + "\n")
     return path
+
+
+def closing(path: Path) -> str:
+    """The last line of a benchmark: where its figures are, and what they are of."""
+    described = ", ".join(f"{name} {value}" for name, value in machine().items())
+    return f"kept in {path}; peak memory {peak_memory():.0f} MiB; {described}"
