@@ -24,11 +24,11 @@ inputs = dict(np.load(sys.argv[1]))
 """
 AFTER = """
 for _ in sys.stdin:
-    began = time.perf_counter()
+    began, busy = time.perf_counter(), time.process_time()
     found = once()
-    seconds = time.perf_counter() - began
+    told = time.perf_counter() - began, time.process_time() - busy
     np.savez(sys.argv[2], **found)
-    print(seconds, file=answers, flush=True)
+    print(*told, file=answers, flush=True)
 """
 
 
@@ -37,8 +37,8 @@ class Peer(NamedTuple):
 
     name: str
     check: str  # the import that tells whether it is there
-    alone: tuple[str, ...]  # installed without what they say they need
     packages: tuple[str, ...] = ()  # installed with all they need
+    alone: tuple[str, ...] = ()  # installed without what they say they need
 
 
 class PeerError(Exception):
@@ -54,7 +54,8 @@ def python(peer: Peer) -> str:
         return interpreter
     install = [interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     commands = [[*install, *peer.packages]] if peer.packages else []
-    commands += [[*install, "--no-deps", *peer.alone], check]
+    commands += [[*install, "--no-deps", *peer.alone]] if peer.alone else []
+    commands += [check]
     try:
         venv.create(home, with_pip=True, clear=True)
         for command in commands:
@@ -113,14 +114,14 @@ class Running:
         try:
             self._process.stdin.write("\n")
             self._process.stdin.flush()
-            seconds = Told(self._process.stdout.readline())
+            seconds, processor = map(float, self._process.stdout.readline().split())
         except (OSError, ValueError) as error:  # it has ended
             told = self._errors.read_text().strip().splitlines()
             reason = told[-1] if told else "no reason given"
             raise PeerError(f"{self.peer.name} does not run: {reason}") from error
         with np.load(self._answer) as found:
             self.found = dict(found)
-        return seconds
+        return Told(seconds, processor)
 
     def __enter__(self) -> "Running":
         return self

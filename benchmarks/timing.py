@@ -1,18 +1,25 @@
-"""Programs timed in turn in one run, and what is printed and kept of it."""
+"""Programs timed in turn in one run, and what is printed and kept of it.
+
+Seconds of the clock are printed beside seconds of the processor, of all threads. On a machine that
+is shared, a program shorter than a slice of time is never interrupted and a longer one is: turns do
+not make up for that, and the ratio by the clock then flatters the shorter. That by the processor
+does not.
+"""
 
 import json
 import os
 import platform
 import resource
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
 
 FOLDER = Path("results") / "benchmarks"
+Name = TypeVar("Name", bound=Hashable)
 
 
 class Timing(NamedTuple):
@@ -21,36 +28,45 @@ class Timing(NamedTuple):
     median: float
     low: float  # quartiles
     high: float
+    processor: float | None = None  # median; None where it was not measured
 
     @classmethod
-    def of(cls, seconds: Sequence[float]) -> "Timing":
-        """The three figures of all repeats."""
-        return cls(*(float(np.percentile(seconds, q)) for q in (50, 25, 75)))
+    def of(cls, seconds: Sequence[float], processor: Sequence[float] = ()) -> "Timing":
+        """The figures of all repeats."""
+        median, low, high = (float(np.percentile(seconds, q)) for q in (50, 25, 75))
+        return cls(median, low, high, float(np.median(processor)) if processor else None)
 
     def each(self, number: int) -> "Timing":
         """Of one of so many things that the program does."""
-        return Timing(*(value / number for value in self))
+        median, low, high = (value / number for value in self[:3])
+        return Timing(median, low, high, self.processor and self.processor / number)
 
 
-class Told(float):
-    """Seconds that a program returns because it has measured itself, in another process."""
+class Told(NamedTuple):
+    """What a program returns that has measured itself, in another process."""
+
+    seconds: float
+    processor: float
 
 
-def interleaved(programs: Mapping[str, Callable[[], Any]], *, repeats: int) -> dict[str, Timing]:
+def interleaved(programs: Mapping[Name, Callable[[], Any]], *, repeats: int) -> dict[Name, Timing]:
     """Runs each program once unmeasured, then all in turn, `repeats` times.
 
     In turn, so that what else the machine does hits all of them alike.
     """
-    seconds: dict[str, list[float]] = {name: [] for name in programs}
+    told: dict[Name, list[Told]] = {name: [] for name in programs}
     for program in programs.values():
         jax.block_until_ready(program())
     for _ in range(repeats):
         for name, program in programs.items():
-            began = time.perf_counter()
+            began, busy = time.perf_counter(), time.process_time()
             answer = jax.block_until_ready(program())
-            elapsed = time.perf_counter() - began
-            seconds[name].append(answer if isinstance(answer, Told) else elapsed)
-    return {name: Timing.of(each) for name, each in seconds.items()}
+            ours = Told(time.perf_counter() - began, time.process_time() - busy)
+            told[name].append(answer if isinstance(answer, Told) else ours)
+    return {
+        name: Timing.of(*([*column] for column in zip(*each, strict=True)))
+        for name, each in told.items()
+    }
 
 
 def machine() -> dict[str, Any]:
@@ -71,16 +87,28 @@ def peak_memory() -> float:
 
 
 def table(title: str, timings: Mapping[str, Timing], *, peer: str, unit: float = 1e-3) -> str:
-    """Medians with their quartiles, in units of so many seconds, and ratios to the peer."""
+    """Medians with their quartiles, in units of so many seconds, and ratios to the peer.
+
+    The second ratio is that of the processor's time. Where the clock ran well ahead of that, a
+    line says so.
+    """
     width = max(map(len, timings)) + 2
     name = {1.0: "s", 1e-3: "ms", 1e-6: "us"}[unit]
     against = f"{peer} / this"
     column = max(len(against) + 2, 13)
-    lines = [title, f"  {'':<{width}}{name:>10}{'quartiles':>20}{against:>{column}}"]
-    for program, (median, low, high) in timings.items():
+    head = f"{name:>10}{'quartiles':>20}{against:>{column}}{'processor':>12}{against:>{column}}"
+    lines = [title, f"  {'':<{width}}{head}"]
+    for program, (median, low, high, processor) in timings.items():
         spread = f"{low / unit:.2f}-{high / unit:.2f}"
-        ratio = timings[peer].median / median
-        lines.append(f"  {program:<{width}}{median / unit:>10.2f}{spread:>20}{ratio:>{column}.2f}")
+        line = f"  {program:<{width}}{median / unit:>10.2f}{spread:>20}"
+        line += f"{timings[peer].median / median:>{column}.2f}"
+        against_processor = timings[peer].processor
+        if processor and against_processor:
+            line += f"{processor / unit:>12.2f}{against_processor / processor:>{column}.2f}"
+        lines.append(line)
+    waited = [n for n, one in timings.items() if one.processor and one.median > 1.3 * one.processor]
+    if waited:
+        lines.append(f"  the processor was shared, compare by its time: {', '.join(waited)}")
     return "\n".join(lines)
 
 
