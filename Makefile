@@ -31,10 +31,17 @@ format: .venv/ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: .venv/ready  ## time of one pick of each policy, of SVI beside NumPyro's and OptSpace beside gemelli's
-	$(BIN)/python -m benchmarks.picks
-	$(BIN)/python -m benchmarks.svi
-	$(BIN)/python -m benchmarks.completion
+bench: .venv/ready  ## all timings, each beside a named peer; one that fails does not stop the others
+	-$(BIN)/python -m benchmarks.picks
+	-$(BIN)/python -m benchmarks.picks --ratings --rows=100 --columns=1000 --refits=400 --repeats=5
+	-$(BIN)/python -m benchmarks.svi
+	-$(BIN)/python -m benchmarks.completion
+	-$(BIN)/python -m benchmarks.histograms
+	-$(BIN)/python -m benchmarks.variance_ids
+	-$(BIN)/python -m benchmarks.particles
+	-$(BIN)/python -m benchmarks.sweep
+	-$(BIN)/python -m benchmarks.compile
+	-$(BIN)/python -m benchmarks.scaling
 
 lock: .venv/ready  ## resolve requirements.lock anew
 	$(BIN)/python -m pip install --quiet pip-tools

@@ -119,11 +119,11 @@ def main(arguments: Sequence[str]) -> None:
         }
         timings = timing.interleaved(programs, repeats=REPEATS.value)
         alone = timing.interleaved({"numpy": numpy_gradient(observations)}, repeats=3)
-        steps = {name: timing.Timing(*(x / STEPS for x in each)) for name, each in timings.items()}
+        steps = {name: each.each(STEPS) for name, each in timings.items()}
         steps |= {"numpy, gradient alone": alone["numpy"]}
         print(timing.table(f"one SVI step, {rows} x {columns}, K = {RANK}", steps, peer="numpyro"))
         figures[f"{rows}x{columns}"] = {name: each._asdict() for name, each in steps.items()}
-    print(f"kept in {timing.keep('svi', figures)}; peak memory {timing.peak_memory():.0f} MiB")
+    print(timing.closing(timing.keep("svi", figures)))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,157 @@
+"""Histogram IDS as it prunes, against brute force: the same choices, and how much sooner.
+
+python -m benchmarks.histograms [--rows=100 --columns=1000 --seeds=2 --picks=3 --apart=10]
+
+The states are those of the policy itself: a belief fitted to an initial design, and `apart` picks
+between two comparisons. Brute force makes the histogram of every entry. In every state both
+must choose the same entry, and the policy too, or the run ends with an error. Printed are the
+share of entries whose histogram was made, the times of one choice, and those of one histogram: what
+the two programs differ in there is not a merit of pruning.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import launch  # noqa: F401  sets up the machine before JAX is imported
+
+import jax  # isort: skip
+import jax.numpy as jnp
+import numpy as np
+from absl import app, flags
+from jax import Array
+
+from benchmarks import timing
+from configs import synthetic
+from launch import experiment, settings
+from smc_jax import information
+from smc_jax.extremes import argmax
+from smc_jax.loop import Loop
+from smc_jax.policies import Policy
+from smc_jax.policies.ids import SCOPES
+from smc_jax.policies.live import LiveState
+from smc_jax.types import View
+
+ROWS = flags.DEFINE_integer("rows", 100, "D.", lower_bound=2)
+COLUMNS = flags.DEFINE_integer("columns", 1000, "N.", lower_bound=2)
+SEEDS = flags.DEFINE_integer("seeds", 2, "Matrices.", lower_bound=1)
+PICKS = flags.DEFINE_integer("picks", 3, "Comparisons in each.", lower_bound=1)
+APART = flags.DEFINE_integer("apart", 10, "Picks between two of them.", lower_bound=1)
+STEPS = flags.DEFINE_integer("steps", 1000, "Of the fit.", lower_bound=1)
+REPEATS = flags.DEFINE_integer("repeats", 5, "Timings of each program.", lower_bound=1)
+BINS = 32
+
+
+class Instance(NamedTuple):
+    """What one choice is made from."""
+
+    regret: Array  # [A]
+    bound: Array  # [A]  at least the gain
+    available: Array  # [A]
+    means: Array  # [S, A]  of an outcome, given theta
+    scales: Array  # [S, A]
+    best: Array  # [S]  each draw's best entry
+
+
+def instance(state: LiveState, view: View) -> Instance:
+    """The choice that a state of histogram IDS is before."""
+    reward = view.discount * state.summary.mean
+    attainable = jnp.where(view.available, reward, -jnp.inf).max()
+    mean, variance = state.summary.given_theta
+    known = jnp.where(view.available, view.discount * mean, -jnp.inf)
+    best = jax.vmap(argmax)(known)
+    bound = jnp.minimum(state.summary.gain, information.entropy_of_best(best))
+    draws = len(mean)
+    return Instance(
+        (jnp.maximum(state.fixed, attainable) - reward).ravel(),
+        jnp.where(view.discount > 0, bound, 0.0).ravel(),
+        view.available.ravel(),
+        mean.reshape(draws, -1),
+        jnp.sqrt(variance).reshape(draws, -1),
+        best,
+    )
+
+
+@jax.jit
+def brute_force(case: Instance) -> Array:
+    """The choice from the histograms of all entries."""
+    gain = information.histogram_gain(case.means, case.scales, case.best, bins=BINS)
+    gain = jnp.where(case.bound > 0, gain, 0.0)
+    return information.deterministic_choice(case.regret, gain, case.available)
+
+
+@jax.jit
+def pruned(case: Instance) -> information.Pruned:
+    """The choice from as few as possible."""
+
+    def gains(index: Array) -> Array:
+        means, scales = case.means[:, index], case.scales[:, index]
+        return information.histogram_gain(means, scales, case.best, bins=BINS)
+
+    return information.pruned_choice(case.regret, case.bound, case.available, gains)
+
+
+def states(
+    policy: Policy, loop: Loop, seeds: Sequence[int], *, picks: int
+) -> list[tuple[Instance, int]]:
+    """What the policy stands before after each of so many batches a seed, and what it chooses."""
+    start, refit, go_on = jax.jit(loop.start), jax.jit(loop.refit), jax.jit(loop.picks)
+    choose, make = jax.jit(policy.choose), jax.jit(instance)
+    found = []
+    for seed in seeds:
+        carry, _ = start(jnp.uint32(seed))
+        carry = refit(carry, jax.random.key(seed))
+        for key in jax.random.split(jax.random.key(seed), picks):
+            carry, _ = go_on(carry, key)
+            choice = choose(key, carry.policy, carry.world.view)
+            found.append((make(carry.policy, carry.world.view), int(choice)))
+    return found
+
+
+def shares(found: Sequence[tuple[Instance, int]]) -> list[float]:
+    """The share of available entries that was evaluated in each state.
+
+    Raises AssertionError where pruning, brute force and the policy do not choose the same.
+    """
+    evaluated = []
+    for case, chosen in found:
+        choices = (chosen, int(pruned(case).choice), int(brute_force(case)))
+        assert len(set(choices)) == 1, f"policy, pruned and brute force chose {choices}"
+        evaluated.append(float(pruned(case).evaluated / case.available.sum()))
+    return evaluated
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Both scopes."""
+    del arguments
+    config = synthetic.get_config()
+    config.rows, config.columns = ROWS.value, COLUMNS.value
+    config.rank = min(config.rank, ROWS.value, COLUMNS.value)
+    config.inference.first_steps = STEPS.value
+    config.refits = settings.horizon(config) // APART.value
+    config.ids.gain, config.ids.bins = "histogram", BINS
+    size, figures = f"{ROWS.value} x {COLUMNS.value}", {}
+    for scope in SCOPES:
+        config.ids.scope = scope
+        policy, loop = experiment.make_policy(config, "ids"), experiment.build(config, "ids")
+        found = states(policy, loop, range(SEEDS.value), picks=PICKS.value)
+        share = shares(found)
+        case = found[-1][0]
+        programs = {"pruned": lambda: pruned(case), "brute force": lambda: brute_force(case)}
+        timings = timing.interleaved(programs, repeats=REPEATS.value)
+        print(timing.table(f"one choice, {scope}, {size}", timings, peer="brute force"))
+        least, middle, most = np.percentile(share, [0, 50, 100])
+        print(
+            f"  identical choices in {len(found)} of {len(found)} states;"
+            f" histograms of {middle:.2%} of the entries ({least:.2%}-{most:.2%})"
+        )
+        made = {"pruned": int(pruned(case).evaluated), "brute force": case.regret.size}
+        busy = {name: 1e6 * (timings[name].processor or 0.0) / made[name] for name in made}
+        told = ", ".join(f"{name} {each:.1f}" for name, each in busy.items())
+        print(f"  microseconds of the processor a histogram, the choice included: {told}")
+        seconds = {name: each._asdict() for name, each in timings.items()}
+        figures[scope] = {"seconds": seconds, "shares": share, "us_a_histogram": busy}
+    print(timing.closing(timing.keep("histograms", {"size": size, **figures})))
+
+
+if __name__ == "__main__":
+    app.run(main)
