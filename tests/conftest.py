@@ -3,6 +3,8 @@
 import os
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
+# Tests compile far more than they run.
+os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=1"
 
 import pathlib
 

@@ -198,6 +198,7 @@ def numpy_gibbs(count, total, *, chains, sweeps):
     return np.einsum("cdk,cnk->cdn", items, users)
 
 
+@pytest.mark.slow
 def test_the_filter_agrees_with_gibbs():
     """A 4 x 5 matrix of rank 2: 32 filters of 2000 particles, 2000 chains of 100 sweeps."""
     seen = looks(6, 4, 5, most=2)

@@ -148,7 +148,15 @@ def test_a_score_that_is_not_a_number_is_no_choice():
     assert best_available(reward.at[0, 0].set(jnp.nan), available) == -1
 
 
-@pytest.mark.parametrize("name", ["thompson", "particle", "icf", "empirical", "oracle"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "thompson",
+        "empirical",
+        "oracle",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("particle", "icf")),
+    ],
+)
 def test_draws_have_the_noise_of_an_entry_where_it_is_asked_for(name):
     problem, world = begin(0.0, True)
 
