@@ -33,7 +33,7 @@ format: .venv/ready
 
 bench: .venv/ready  ## all timings, each beside a named peer; one that fails does not stop the others
 	-$(BIN)/python -m benchmarks.picks
-	-$(BIN)/python -m benchmarks.picks --ratings --rows=100 --columns=1000 --refits=400 --repeats=5
+	-$(BIN)/python -m benchmarks.picks --ratings --rows=100 --columns=1000 --repeats=3
 	-$(BIN)/python -m benchmarks.svi
 	-$(BIN)/python -m benchmarks.completion
 	-$(BIN)/python -m benchmarks.histograms

@@ -120,6 +120,11 @@ def shares(found: Sequence[tuple[Instance, int]]) -> list[float]:
     return evaluated
 
 
+def contested(case: Instance) -> bool:
+    """Whether every available entry is at a loss: one that is not is chosen whatever it teaches."""
+    return bool(jnp.where(case.available, case.regret, jnp.inf).min() > 0.0)
+
+
 def main(arguments: Sequence[str]) -> None:
     """Both scopes."""
     del arguments
@@ -141,7 +146,8 @@ def main(arguments: Sequence[str]) -> None:
         print(timing.table(f"one choice, {scope}, {size}", timings, peer="brute force"))
         least, middle, most = np.percentile(share, [0, 50, 100])
         print(
-            f"  identical choices in {len(found)} of {len(found)} states;"
+            f"  identical choices in {len(found)} of {len(found)} states, of which"
+            f" {sum(contested(case) for case, _ in found)} have no entry without regret;"
             f" histograms of {middle:.2%} of the entries ({least:.2%}-{most:.2%})"
         )
         made = {"pruned": int(pruned(case).evaluated), "brute force": case.regret.size}

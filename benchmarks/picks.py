@@ -1,13 +1,14 @@
 """Time of one pick of every policy against one of thompson, in the same run.
 
 python -m benchmarks.picks [--rows=50 --columns=100 --seen=0.2 --particles=30 --repeats=9]
-python -m benchmarks.picks --ratings --rows=100 --columns=1000 --refits=400
+python -m benchmarks.picks --ratings --rows=100 --columns=1000 --repeats=3
 
 ids is timed with each gain and scope. All policies have seen the same data, and one fit of the
 model serves all that use it. `pick` is choosing an entry and absorbing its value; `batch` adds what
 begins a batch once the model is fitted, which for ids is drawing the ensemble. Both are seconds a
-pick. `--ratings` takes model and settings of configs/jester.py, on synthetic values; of its 540
-picks a batch, `--refits` leaves fewer.
+pick. `--ratings` takes model and settings of configs/jester.py, on synthetic values. With more
+`--refits` a run is shorter, but what begins a batch is then shared by fewer picks than in the
+experiment: compare `batch` at 40.
 """
 
 from collections.abc import Callable, Sequence
