@@ -117,6 +117,7 @@ def test_a_run_of_one_experiment_is_no_figure(tmp_path):
     assert re.fullmatch(r"error: config\.horizon_reading: missing.*\n", complaint)
 
 
+@pytest.mark.slow
 def test_a_grid_of_settings_is_tried_in_every_panel(tmp_path):
     settings = TINY | {"horizon": 6, "refits": 1, "panel_values": "(1,)"}
     flags = [f"--config.{field}={value}" for field, value in settings.items()]

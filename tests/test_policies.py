@@ -177,7 +177,7 @@ def test_draws_have_the_noise_of_an_entry_where_it_is_asked_for(name):
     assert without != choices(entry_noise=True, noisy=True)
 
 
-@pytest.mark.parametrize("name", ["particle", "icf"])
+@pytest.mark.parametrize("name", [pytest.param("particle", marks=pytest.mark.slow), "icf"])
 def test_standardised_models_choose_alike_in_any_units(name):
     """The first choices on values 20 + 8 y are those on y, though the models have fixed scales."""
 
