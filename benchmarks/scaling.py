@@ -12,18 +12,25 @@ squares.
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import launch  # noqa: F401  sets up the machine before JAX is imported
 
 import jax  # isort: skip
+import jax.numpy as jnp
+import matplotlib.pyplot as plt
 import numpy as np
 from absl import app, flags
 from tqdm import tqdm
 
 from benchmarks import timing
+from smc_jax import beliefs, inference, start
+from smc_jax.data.synthetic import synthetic
+from smc_jax.loop import Loop, make_loop
+from smc_jax.model import gamma_process
+from smc_jax.policies import POLICIES, Setting
 
 SIZES = flags.DEFINE_list(
     "sizes",
@@ -76,39 +83,26 @@ class Cost(NamedTuple):
 
 def measure(case: Case, repeats: int) -> Cost:
     """The cost of one size, medians over the repeats."""
-    import jax.numpy as jnp
-
-    from smc_jax import beliefs, inference, start
-    from smc_jax.data.synthetic import synthetic
-    from smc_jax.loop import make_loop
-    from smc_jax.model import gamma_process
-    from smc_jax.policies import POLICIES, Setting
-
     model = gamma_process(rank=case.rank, loadings="signed", intercepts=True, common=10.0)
     few = 5
     svi = inference.svi(model=model, optimiser=inference.adam(), window=few)
     belief = beliefs.variational(model, start.random(model), svi, first_steps=few, steps=few)
     unfitted = belief._replace(refit=lambda key, state, observations: state)
     data = synthetic(rows=case.rows, columns=case.columns, true_rank=5)
-    best_of = case.horizon // 2
 
-    def loop_of(belief: beliefs.Belief, picks: int) -> Any:
-        policy = POLICIES["ids"](
-            Setting(belief, entry_noise=True), draws=case.draws, best_of=best_of
-        )
+    policy = POLICIES["ids"](
+        Setting(unfitted, entry_noise=True), draws=case.draws, best_of=case.horizon // 2
+    )
+
+    def loop_of(picks: int) -> Loop:
         return make_loop(data, policy, horizon=picks, refits=1, initial=case.horizon // 20)
 
     def seconds(function: Callable[..., Any], *arguments: Any) -> float:
-        jax.block_until_ready(function(*arguments))
-        times = []
-        for _ in range(repeats):
-            began = time.perf_counter()
-            jax.block_until_ready(function(*arguments))
-            times.append(time.perf_counter() - began)
-        return float(np.median(times))
+        program = {"it": lambda: function(*arguments)}
+        return timing.interleaved(program, repeats=repeats)["it"].median
 
     key, short, long = jax.random.key(0), 20, 220
-    loop = loop_of(unfitted, short)
+    loop = loop_of(short)
     carry, _ = jax.jit(loop.start)(jnp.uint32(0))
     observations = carry.world.view.observations
     fit = carry.policy.belief
@@ -117,7 +111,7 @@ def measure(case: Case, repeats: int) -> Cost:
     drawing = seconds(refit, carry)
     carry = carry._replace(policy=refit(carry))
     picks = [
-        seconds(jax.jit(lambda carry, n=n: loop_of(unfitted, n).picks(carry, key)[1]), carry)
+        seconds(jax.jit(lambda carry, n=n: loop_of(n).picks(carry, key)[1]), carry)
         for n in (short, long)
     ]
     pick = (picks[1] - picks[0]) / (long - short)
@@ -134,10 +128,8 @@ def exponents(costs: dict[Case, float]) -> dict[str, float]:
     return dict(zip(np.array(names)[varied].tolist(), found[:-1].tolist(), strict=True))
 
 
-def picture(costs: dict[Case, Cost]) -> Any:
+def picture(costs: dict[Case, Cost]) -> Path:
     """Cost against the number of entries, at K = 20 and S = 16."""
-    import matplotlib.pyplot as plt
-
     cases = [case for case in costs if case[2:] == Case(0, 0)[2:]]
     entries = [case.entries for case in cases]
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")

@@ -9,7 +9,7 @@ from jax import Array, lax
 
 
 def each_column(
-    function: Callable[..., Any], arrays: Sequence[Array], axes: Sequence[int], *, width: int
+    function: Callable[..., Any], arrays: Sequence[Array], *, axis: int, width: int
 ) -> Any:
     """Applies the function to blocks of `width` columns; nothing is added up over them.
 
@@ -19,15 +19,14 @@ def each_column(
       function: from blocks of the arrays to arrays with columns on the last axis, each of which
         depends on its own column alone.
       arrays: with the same number of columns.
-      axes: on which axis of each array they are.
+      axis: of the arrays, on which they are.
       width: columns at once.
     """
-    columns = arrays[0].shape[axes[0]]
+    columns = arrays[0].shape[axis]
     width = min(width, columns)
 
     def block(start: Array | int) -> Any:
-        pairs = zip(arrays, axes, strict=True)
-        return function(*(lax.dynamic_slice_in_dim(x, start, width, axis) for x, axis in pairs))
+        return function(*(lax.dynamic_slice_in_dim(x, start, width, axis) for x in arrays))
 
     def step(whole: Any, start: Array) -> tuple[Any, None]:
         def put(whole: Array, part: Array) -> Array:

@@ -20,7 +20,8 @@ def mean_of_largest(values: Array, number: int) -> Array:
 
     With t the last of them it is t + sum of (v - t)+ over their number. A bisection finds t to
     2^-20 of the range, passes over the values in place of a sort, and errs upwards: of the values
-    above t there are then too few, however many are alike, and the mean is off by no more than t.
+    above t there are then too few, however many are alike, and the mean is off by no more than t
+    is.
     """
     finite = jnp.isfinite(values)
     there = jnp.minimum(number, finite.sum())

@@ -9,18 +9,19 @@ from smc_jax.blocks import each_column, over_columns
 ROWS, COLUMNS = 3, 10
 RNG = np.random.default_rng(0)
 LAST = jnp.asarray(RNG.normal(size=(ROWS, COLUMNS)))
-FIRST = jnp.asarray(RNG.normal(size=(COLUMNS, 2)))
+MIDDLE = jnp.asarray(RNG.normal(size=(2, COLUMNS, 4)))
 
 
 @pytest.mark.parametrize("width", [1, 4, 5, 10, 99])
 def test_each_column_has_its_own_value_once(width):
-    def function(last, first):
-        assert last.shape[1] == first.shape[0] == min(width, COLUMNS)
-        return {"sum": last.sum(0) + first.sum(1), "product": last[:, None] * first.T}
+    def function(last, middle):
+        assert last.shape[1] == middle.shape[1] == min(width, COLUMNS)
+        return {"sum": last.sum(0) + middle.sum((0, 2)), "product": last[:, None] * middle[..., 0]}
 
-    made = each_column(function, (LAST, FIRST), (1, 0), width=width)
-    np.testing.assert_allclose(made["sum"], LAST.sum(0) + FIRST.sum(1), rtol=1e-6)
-    np.testing.assert_allclose(made["product"], LAST[:, None] * FIRST.T, rtol=1e-6)
+    made = each_column(function, (LAST, MIDDLE), axis=1, width=width)
+    everything = LAST.sum(0) + MIDDLE.sum((0, 2))
+    np.testing.assert_allclose(made["sum"], everything, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(made["product"], LAST[:, None] * MIDDLE[..., 0], rtol=1e-6)
 
 
 @pytest.mark.parametrize("width", [1, 4, 5, 10, 99])

@@ -72,7 +72,7 @@ def live(
 
         arrays = (members.column.block, ensemble.noise(members), view.available, view.discount)
         width = max(PREDICTED // (draws * len(view.available)), 1)
-        summary = each_column(summaries, arrays, (1, 1, 1, 1), width=width)
+        summary = each_column(summaries, arrays, axis=1, width=width)
         return LiveState(belief_state, members, summary, fixed)
 
     def init(key: Array, view: View, problem: Problem) -> LiveState:
