@@ -14,11 +14,10 @@ from typing import NamedTuple
 import chex
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array, lax
 
 from smc_jax.blocks import over_columns
-from smc_jax.symmetric import upper_triangle
+from smc_jax.symmetric import Solved, solve, upper_triangle
 from smc_jax.types import Observations, Parameters
 
 BLOCK = 1024  # columns that the likelihood takes at once
@@ -31,69 +30,20 @@ class Columns(NamedTuple):
     covariance: Array  # [N, K, K]
 
 
-def inverse_and_log_det(matrices: Array) -> tuple[Array, Array]:
-    """Inverts symmetric matrices [K, K, N] with eigenvalues >= 1, batch axis last."""
-    inverse, log_det, _ = _swept(matrices, None)
-    return inverse, log_det
-
-
-def inverse_and_draw(matrices: Array, normals: Array) -> tuple[Array, Array]:
-    """The same inverses, and a draw [K, N] of N(0, A_n) for each made of standard normals."""
-    inverse, _, draw = _swept(matrices, normals)
-    return inverse, draw
-
-
-def _swept(matrices: Array, normals: Array | None) -> tuple[Array, Array, Array]:
-    """K Gauss-Jordan sweeps without pivoting: A_n^-1, log det A_n, and L_n z_n with A = L L'.
-
-    Without normals z the last is zero.
-
-    Sweep k maps A to A without its row and column k, minus v v'/d, where d = A_kk and v is row k
-    with v_k = -1; all K of them give -A^-1, and the log determinant is the sum of log d. Until its
-    turn, row k is that of Gaussian elimination: from the diagonal on, over sqrt(d), it is column k
-    of the Cholesky factor L.
-    """
-    k = matrices.shape[0]
-    others = 1.0 - jnp.eye(k, dtype=matrices.dtype)
-    onwards = jnp.triu(jnp.ones_like(others))
-
-    def sweep(i: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        a, pivots, draw = carry
-        row = lax.dynamic_index_in_dim(a, i, 0, keepdims=False)
-        pivot = jnp.maximum(lax.dynamic_index_in_dim(row, i, 0), 1.0)  # but for rounding, it is
-        if normals is not None:
-            z = lax.dynamic_index_in_dim(normals, i, 0)
-            draw = draw + onwards[i][:, None] * row * (z / jnp.sqrt(pivot))
-        row = lax.dynamic_update_index_in_dim(row, -jnp.ones_like(pivot), i, 0)
-        keep = others[i, :, None, None] * others[i, None, :, None]
-        a = a * keep - row[:, None] * (row / pivot)[None]
-        return a, lax.dynamic_update_index_in_dim(pivots, pivot, i, 0), draw
-
-    nothing = jnp.zeros_like(matrices[0]) if normals is not None else jnp.zeros(())
-    start = (matrices, jnp.ones_like(matrices[0]), nothing)
-    swept, pivots, draw = lax.fori_loop(0, k, sweep, start, unroll=2)
-    return -swept, jnp.log(pivots).sum(0), draw
-
-
-def _precision(loadings: Array, variance: Array, observations: Observations) -> Array:
-    """A_n [K, K, N]."""
-    k = loadings.shape[1]
-    (i, j), place = upper_triangle(k)
-    products = (loadings[:, i] * loadings[:, j]).T @ (observations.count / variance)
-    return products[place] + jnp.eye(k)[:, :, None]
-
-
-def _field(
-    loadings: Array, intercepts: Array, variance: Array, observations: Observations
-) -> Array:
-    """W'(total_n - count_n b) / s2 [K, N]; C_n times it is m_n."""
-    centred = observations.total - observations.count * intercepts[:, None]
-    return loadings.T @ (centred / variance)
-
-
-def _times(covariance: Array, vectors: Array) -> Array:
-    """C_n v_n [K, N] of symmetric matrices [K, K, N]."""
-    return (covariance * vectors[:, None]).sum(0)
+def _solved(
+    loadings: Array,
+    intercepts: Array,
+    variance: Array,
+    observations: Observations,
+    normals: Array | None = None,
+) -> Solved:
+    """C_n, m_n, log det A_n, and with normals [K, N] a draw of x_n - m_n."""
+    count, total, _ = observations
+    (i, j), _ = upper_triangle(loadings.shape[1])
+    products = (loadings[:, i] * loadings[:, j]).T @ (count / variance)
+    precision = products + jnp.where(i == j, 1.0, 0.0)[:, None]
+    field = loadings.T @ ((total - count * intercepts[:, None]) / variance)
+    return solve(precision, field, normals)
 
 
 def log_likelihood(
@@ -141,8 +91,7 @@ def _likelihood_terms(
     Of the gradient for W the second term is the upper triangle of sum_n count_dn C_n / s2.
     """
     count, total, square = observations
-    covariance, log_det = inverse_and_log_det(_precision(loadings, variance, observations))
-    mean = _times(covariance, _field(loadings, intercepts, variance, observations))
+    covariance, mean, log_det, _ = _solved(loadings, intercepts, variance, observations)
     explained = loadings @ mean
     centred = total - count * intercepts[:, None]
     residual = centred - count * explained  # [D, N], summed over the looks at each entry
@@ -153,12 +102,12 @@ def _likelihood_terms(
     constant = count.sum(0) @ jnp.log(2 * jnp.pi * variance)
     value = -0.5 * (constant + log_det.sum() + quadratic)
 
-    k = mean.shape[0]
-    upper, _ = upper_triangle(k)
-    spread = count / variance @ covariance[upper].T  # [D, K (K + 1) / 2]
+    spread = count / variance @ covariance.T  # [D, K (K + 1) / 2]
     pull = residual / variance
     # tr Sigma_n^-1 = (|O_n| - K + tr C_n) / s2 and |Sigma_n^-1 y|^2 = |residuals|^2 / s2^2.
-    freedom = count.sum(0) - k + covariance[np.arange(k), np.arange(k)].sum(0)
+    k = len(mean)
+    _, place = upper_triangle(k)
+    freedom = count.sum(0) - k + covariance[place.diagonal()].sum(0)
     d_variance = -0.5 * (freedom / variance - residual_squares / variance**2)
     return (value, pull @ mean.T, pull.sum(1), spread), d_variance
 
@@ -176,24 +125,24 @@ def latent_posterior(parameters: Parameters, observations: Observations) -> Colu
     """x_n | data, W, sigma ~ N(m_n, C_n) for every column."""
     chex.assert_shape(observations, (parameters.loadings.shape[0], None))
     w, b, variance = parameters.loadings, parameters.intercepts, parameters.noise() ** 2
-    covariance, _ = inverse_and_log_det(_precision(w, variance, observations))
-    mean = _times(covariance, _field(w, b, variance, observations))
-    return Columns(mean.T, jnp.moveaxis(covariance, -1, 0))
+    return _columns(_solved(w, b, variance, observations))
+
+
+def _columns(solved: Solved) -> Columns:
+    """Column by column, the covariances whole."""
+    mean = solved.solution.T
+    _, place = upper_triangle(mean.shape[1])
+    return Columns(mean, solved.inverse.T[:, place])
 
 
 def sample_columns(
     key: Array, parameters: Parameters, observations: Observations
 ) -> tuple[Columns, Array]:
-    """The latent posteriors, and an exact draw of x_n [N, K] from each.
-
-    With a ~ N(0, A), C a is a draw of x_n around its mean, since C A C = C.
-    """
+    """The latent posteriors, and an exact draw of x_n [N, K] from each."""
     w, b, variance = parameters.loadings, parameters.intercepts, parameters.noise() ** 2
     normals = jax.random.normal(key, (w.shape[1], observations.count.shape[1]))
-    covariance, a = inverse_and_draw(_precision(w, variance, observations), normals)
-    field = _field(w, b, variance, observations)
-    columns = Columns(_times(covariance, field).T, jnp.moveaxis(covariance, -1, 0))
-    return columns, _times(covariance, field + a).T
+    solved = _solved(w, b, variance, observations, normals)
+    return _columns(solved), (solved.solution + solved.draw).T
 
 
 def sample_matrix(

@@ -132,7 +132,7 @@ def _elbo(
         taken, seen, factor = columns_from(random.start, columns, parameters, observations)
         return factor * model.log_likelihood(taken, seen) + model.log_density(unconstrained)
 
-    return jax.vmap(joint)(random).mean() + entropy(q)
+    return lax.map(joint, random).mean() + entropy(q)
 
 
 def effective_rank(q: Variational, *, signed: bool = False, threshold: float = 0.05) -> Array:

@@ -44,22 +44,6 @@ def only_column(observations, n):
     return Observations(*(np.asarray(x)[:, n : n + 1] for x in observations))
 
 
-@pytest.mark.parametrize("rank", [1, 2, 7])
-@pytest.mark.usefixtures("x64")
-def test_inverse_and_log_det(rank):
-    rng = np.random.default_rng(0)
-    factors = rng.normal(size=(11, rank, 2 * rank))
-    matrices = np.eye(rank) + factors @ factors.transpose(0, 2, 1)
-    inverse, log_det = jax.jit(gaussian.inverse_and_log_det)(matrices.transpose(1, 2, 0))
-    np.testing.assert_allclose(inverse.transpose(2, 0, 1), np.linalg.inv(matrices), atol=1e-12)
-    np.testing.assert_allclose(log_det, np.linalg.slogdet(matrices)[1], rtol=1e-12)
-    normals = rng.normal(size=(rank, 11))
-    again, draw = jax.jit(gaussian.inverse_and_draw)(matrices.transpose(1, 2, 0), normals)
-    np.testing.assert_array_equal(again, inverse)
-    products = np.einsum("nkl,ln->kn", np.linalg.cholesky(matrices), normals)
-    np.testing.assert_allclose(draw, products, atol=1e-12)
-
-
 @VARIANTS
 @pytest.mark.usefixtures("x64")
 def test_log_likelihood_column_by_column(intercepts, repeats):
