@@ -132,6 +132,8 @@ def _elbo(
         taken, seen, factor = columns_from(random.start, columns, parameters, observations)
         return factor * model.log_likelihood(taken, seen) + model.log_density(unconstrained)
 
+    if len(random.start) == 1:  # without the loop, whose gradient takes long to compile
+        return joint(jax.tree.map(lambda x: x[0], random)) + entropy(q)
     return lax.map(joint, random).mean() + entropy(q)
 
 
