@@ -66,11 +66,9 @@ def _known(scope: str, prediction: ensemble.Prediction) -> Array:
     return prediction.sample if scope == "matrix" else prediction.mean
 
 
-def _given_theta(scope: str, noise: Array, prediction: ensemble.Prediction) -> Moments:
-    """The same with its variance; the noise, all that is left of a known matrix, broadcasts."""
-    left = noise**2 + (0.0 if scope == "matrix" else prediction.variance)
-    mean = _known(scope, prediction)
-    return Moments(mean, jnp.broadcast_to(left, mean.shape))
+def _left(scope: str, noise: Array, prediction: ensemble.Prediction) -> Array:
+    """Its variance then; of a known matrix the noise [S, 1] alone is left."""
+    return noise**2 if scope == "matrix" else noise**2 + prediction.variance
 
 
 def information_directed(
@@ -121,14 +119,15 @@ def information_directed(
 
     def scores(column: ColumnView) -> Scores:
         prediction, noise = column.prediction, column.noise[:, None]
-        given_theta = _given_theta(scope, noise, prediction)
-        mean, variance = given_theta
-        conditional = jnp.exp(jnp.log(variance).mean(0))  # geometric mean over the draws
+        left = _left(scope, noise, prediction)
+        conditional = jnp.exp(jnp.log(left).mean(0))  # geometric mean over the draws
         if gain == "gaussian":
             total = (prediction.variance + noise**2).mean(0) + prediction.mean.var(0)
             kept: Moments | tuple = ()
         else:  # the variance of the mixture of the draws, whose other gains it bounds
-            total, kept = variance.mean(0) + mean.var(0), given_theta
+            known = _known(scope, prediction)
+            total = left.mean(0) + known.var(0)
+            kept = Moments(known, jnp.broadcast_to(left, known.shape))
         gained = information.gaussian_gain(total, conditional)
         return Scores(prediction.mean.mean(0), gained, kept)
 
