@@ -18,6 +18,8 @@ def get_config() -> config_dict.ConfigDict:
     config.horizon = config_dict.placeholder(int)  # none: k (N + D - k) with k = horizon_rank
     config.horizon_rank = config_dict.placeholder(int)  # none: rank
     config.refits = 40
+    # What is shared out over the devices: seeds, or the columns of one big matrix.
+    config.shard = "seeds"
     config.initial_fraction = 0.05  # size of the initial design, in horizons
     # Ends a seed's run at the first refit at which what was seen could be completed.
     config.stop_when_completable = False

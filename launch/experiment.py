@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 from jax import Array
 from ml_collections import ConfigDict
@@ -25,6 +26,7 @@ from smc_jax.model import gamma_process
 from smc_jax.policies import POLICIES, Policy, Setting
 from smc_jax.policies.equalised import equalised
 from smc_jax.start import STARTS
+from smc_jax.sweep import SHARDS
 from smc_jax.types import Observations
 
 # Which fields an experiment on these data has.
@@ -81,6 +83,10 @@ def validate(config: ConfigDict) -> None:
     last_seed = config.first_seed + config.seeds - 1
     require(config.first_seed >= 0, "first_seed", "must not be negative")
     require(last_seed < 2**32, "first_seed", "must leave every seed below 2^32")
+    require(config.shard in SHARDS, "shard", f"must be one of {', '.join(SHARDS)}")
+    devices = len(jax.devices()) if config.shard == "columns" else 1
+    even = config.columns % devices == 0
+    require(even, "columns", f"must be a multiple of {devices}, the devices that share them")
     require(config.rank <= config.rows, "rank", f"must be at most rows = {config.rows}")
     require(0.0 <= config.beta <= 1.0, "beta", "must lie in [0, 1]")
     if config.data == "synthetic":

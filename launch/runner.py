@@ -37,7 +37,8 @@ def run_policy(
 
     bar.set_postfix_str("compiling")
     loop = experiment.build(config, name)
-    sweep = make_sweep(loop, devices=jax.devices()[: config.seeds])
+    devices = jax.devices() if config.shard == "columns" else jax.devices()[: config.seeds]
+    sweep = make_sweep(loop, shard=config.shard, devices=devices)
     begun: Progress = sweep.start(range(config.first_seed, config.first_seed + config.seeds))
     if checkpoint.exists():
         begun, before = results.load_checkpoint(checkpoint, begun)

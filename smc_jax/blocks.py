@@ -1,4 +1,7 @@
-"""A function of many columns, some of them at a time: memory does not grow with their number."""
+"""A function of many columns, some of them at a time: memory does not grow with their number.
+
+Where columns are shared out over devices, a block takes as many from each.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -6,6 +9,23 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
+
+from smc_jax.sharding import by_columns, shards
+
+
+def split(array: Array, axis: int) -> Array:
+    """The columns' axis as two: devices, and the columns of each."""
+    axis %= array.ndim
+    before, columns, after = array.shape[:axis], array.shape[axis], array.shape[axis + 1 :]
+    devices = shards(columns)
+    return by_columns(array.reshape(*before, devices, columns // devices, *after), axis)
+
+
+def merged(array: Array, axis: int) -> Array:
+    """Undoes `split`, which left the devices on that axis."""
+    axis %= array.ndim
+    before, after = array.shape[:axis], array.shape[axis + 2 :]
+    return array.reshape(*before, array.shape[axis] * array.shape[axis + 1], *after)
 
 
 def each_column(
@@ -22,22 +42,26 @@ def each_column(
       axis: of the arrays, on which they are.
       width: columns at once.
     """
-    columns = arrays[0].shape[axis]
-    width = min(width, columns)
+    arrays = [split(x, axis) for x in arrays]
+    devices, columns = arrays[0].shape[axis : axis + 2]
+    width = min(max(width // devices, 1), columns)
 
     def block(start: Array | int) -> Any:
-        return function(*(lax.dynamic_slice_in_dim(x, start, width, axis) for x in arrays))
+        parts = (lax.dynamic_slice_in_dim(x, start, width, axis + 1) for x in arrays)
+        found = function(*(merged(part, axis) for part in parts))
+        return jax.tree.map(lambda x: split(x, -1), found)
 
-    def step(whole: Any, start: Array) -> tuple[Any, None]:
-        def put(whole: Array, part: Array) -> Array:
-            return lax.dynamic_update_slice_in_dim(whole, part, start, axis=-1)
+    def step(made: Any, start: Array) -> tuple[Any, None]:
+        def put(made: Array, part: Array) -> Array:
+            return lax.dynamic_update_slice_in_dim(made, part, start, axis=-1)
 
-        return jax.tree.map(put, whole, block(start)), None
+        return jax.tree.map(put, made, block(start)), None
 
     shapes = jax.eval_shape(lambda: block(0))
-    whole = jax.tree.map(lambda x: jnp.zeros((*x.shape[:-1], columns), x.dtype), shapes)
+    made = jax.tree.map(lambda x: jnp.zeros((*x.shape[:-1], columns), x.dtype), shapes)
     starts = jnp.minimum(width * jnp.arange(-(-columns // width)), columns - width)
-    return lax.scan(step, whole, starts)[0]
+    made, _ = lax.scan(step, made, starts)
+    return jax.tree.map(lambda x: by_columns(merged(x, -2), -1), made)
 
 
 def over_columns(
@@ -51,19 +75,23 @@ def over_columns(
       arrays: with the same last axis.
       width: columns at once; where there are no more than that, the function is just called.
     """
-    columns = arrays[0].shape[-1]
-    if columns <= width:
+    if arrays[0].shape[-1] <= width:
         return function(*arrays)
+    arrays = [split(x, -1) for x in arrays]
+    devices, columns = arrays[0].shape[-2:]
+    width = max(width // devices, 1)
     blocks, rest = divmod(columns, width)
 
     def block(start: Array | int, size: int) -> tuple[Any, Any]:
-        return function(*(lax.dynamic_slice_in_dim(x, start, size, -1) for x in arrays))
+        parts = (lax.dynamic_slice_in_dim(x, start, size, -1) for x in arrays)
+        added, each = function(*(merged(part, -2) for part in parts))
+        return added, jax.tree.map(lambda x: split(x, -1), each)
 
     def step(total: Any, start: Array) -> tuple[Any, Any]:
         added, each = block(start, width)
         return jax.tree.map(jnp.add, total, added), each
 
-    def behind_one_another(each: Array) -> Array:  # [blocks, ..., width]
+    def behind_one_another(each: Array) -> Array:  # [blocks, ..., devices, width]
         each = jnp.moveaxis(each, 0, -2)
         return each.reshape(*each.shape[:-2], blocks * width)
 
@@ -75,4 +103,4 @@ def over_columns(
         added, last = block(blocks * width, rest)
         total = jax.tree.map(jnp.add, total, added)
         each = jax.tree.map(lambda *parts: jnp.concatenate(parts, axis=-1), each, last)
-    return total, each
+    return total, jax.tree.map(lambda x: merged(x, -2), each)

@@ -57,7 +57,7 @@ def condition(key: Array, ensemble: Ensemble, outcome: Outcome) -> tuple[Ensembl
         )
 
     block = ensemble.column.block
-    before = gaussian.Column(lax.dynamic_index_in_dim(block, n, 1, keepdims=False))
+    before = gaussian.Column(jnp.take(block, n, axis=1, mode="clip"))
     after = jax.vmap(one)(keys, parameters, before)
     block = lax.dynamic_update_index_in_dim(block, after.block, n, 1)
     # Predicted from `after`: to read it back from the block would cost a copy of all columns.

@@ -43,6 +43,11 @@ def untouched(problem: Problem) -> World:
     return World(view, jnp.zeros(shape, int))
 
 
+def _entry(matrix: Array, row: Array, column: Array) -> Array:
+    """One entry, as a gather: a slice of a matrix over devices would bring all of it together."""
+    return matrix.at[row[None], column[None]].get(mode="clip")[0]
+
+
 def look(
     key: Array, problem: Problem, world: World, choice: Array, *, beta: float, once: bool
 ) -> tuple[World, Outcome, Step]:
@@ -55,7 +60,7 @@ def look(
 
     def read() -> tuple[Array, ...]:
         arrays = (world.times, world.view.discount, world.view.available)
-        return row, *(array[row, column] for array in arrays)
+        return row, *(_entry(array, row, column) for array in arrays)
 
     def nothing() -> tuple[Array, ...]:  # a row that is not there, where nothing is written
         return jnp.full_like(row, len(problem.entries)), *map(jnp.zeros_like, read()[1:])
@@ -66,7 +71,7 @@ def look(
     row, times, discount, valid = lax.cond(inside, read, nothing)
     observations, available, discounts = world.view
     noise_key = jax.random.fold_in(jax.random.fold_in(key, choice), times)
-    entry = problem.entries[row, column]
+    entry = _entry(problem.entries, row, column)
     value = entry + problem.noise * jax.random.normal(noise_key)
     # Nothing is seen twice where a second look would show the very same value.
     seen = (discount > 0) & ((times == 0) | (problem.noise > 0))

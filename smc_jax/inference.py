@@ -11,7 +11,9 @@ from jax import Array, lax
 from jax.flatten_util import ravel_pytree
 from jax.typing import ArrayLike
 
+from smc_jax.blocks import merged, split
 from smc_jax.model import Model
+from smc_jax.sharding import whole
 from smc_jax.types import Observations, Parameters, Unconstrained
 
 
@@ -40,7 +42,7 @@ def centred_at(unconstrained: Unconstrained, scale: float) -> Variational:
 def reparametrised(z: Array, q: Variational) -> Unconstrained:
     """u = mu + z sigma_q, for standard normals z as many as there are parameters."""
     mean, unravel = ravel_pytree(q.mean)
-    return unravel(mean + jnp.exp(ravel_pytree(q.log_scale)[0]) * z)
+    return unravel(whole(mean + jnp.exp(ravel_pytree(q.log_scale)[0]) * z))
 
 
 def draw(key: Array, q: Variational) -> Unconstrained:
@@ -60,8 +62,14 @@ def entropy(q: Variational) -> Array:
 
 
 def ring(observations: Observations, columns: int) -> Observations:
-    """The same with the first columns once more at the end, for any so many in a row."""
-    return jax.tree.map(lambda x: jnp.concatenate([x, x[:, : columns - 1]], axis=1), observations)
+    """The same with the first columns once more at the end, for any so many in a row.
+
+    Columns that are shared out over devices make one ring on each, so many columns in all; hence
+    the axis of the devices [D, devices, columns of each and those once more].
+    """
+    each = [split(x, 1) for x in observations]
+    own = max(columns // each[0].shape[1], 1)
+    return Observations(*(jnp.concatenate([x, x[..., : own - 1]], axis=-1) for x in each))
 
 
 def columns_from(
@@ -70,14 +78,19 @@ def columns_from(
     """Columns start, start + 1, ... of a `ring`, and what to multiply their likelihood by.
 
     For a start that is uniform on 0, ..., N - 1 every column is as likely as any other to be taken,
-    and the product is unbiased.
+    and the product is unbiased. Of several rings, all start alike.
     """
-    everything = observations.count.shape[1] - columns + 1
-    seen = jax.tree.map(lambda x: lax.dynamic_slice_in_dim(x, start, columns, 1), observations)
+    devices, length = observations.count.shape[1:]
+    own = max(columns // devices, 1)
+    everything = length - own + 1  # of one ring
+    start = start % everything
+    seen = (lax.dynamic_slice_in_dim(x, start, own, -1) for x in observations)
     scales = parameters.noise_scales
     if scales.ndim:
-        scales = scales[(start + jnp.arange(columns)) % everything]
-    return parameters._replace(noise_scales=scales), seen, everything / columns
+        taken = split(scales, 0)[:, (start + jnp.arange(own)) % everything]
+        scales = merged(taken, 0)
+    windows = Observations(*(merged(x, 1) for x in seen))
+    return parameters._replace(noise_scales=scales), windows, everything / own
 
 
 class Chance(NamedTuple):
@@ -213,8 +226,8 @@ def svi(
             return -_elbo(random, unravel(flat), seen, model=model, columns=some)
 
         def step(carry: tuple, random: Chance) -> tuple[tuple, Array]:
-            flat, state = carry
-            value, gradient = jax.value_and_grad(loss)(flat, random)
+            flat, state = whole(carry)
+            value, gradient = whole(jax.value_and_grad(loss)(flat, random))
             updates, state = optimiser.update(gradient, state, flat)
             return (optax.apply_updates(flat, updates), state), -value
 

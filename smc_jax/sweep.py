@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
-from jax.sharding import Mesh, PartitionSpec
+from jax import Array, lax
+from jax.sharding import AxisType, Mesh, PartitionSpec
 
+from smc_jax import sharding
 from smc_jax.beliefs import Diagnostics
 from smc_jax.completable import HeldOut
 from smc_jax.environment import Step
@@ -50,11 +51,61 @@ class Sweep(NamedTuple):
     go_on: Callable[[Progress], Iterator[Progress]]
 
 
+def _seeds_over(devices: Sequence[jax.Device], lanes: int) -> Callable[..., Callable[..., Any]]:
+    """Functions of one seed become functions of many, shared out over the devices."""
+    mesh = Mesh(np.asarray(devices), ("seeds",))
+
+    def over(function: Callable[..., Any]) -> Callable[..., Any]:
+        def on_one_device(arguments: Any) -> Any:
+            if lanes == 1:  # a vmap of one would update slices of a carry by way of copies
+                return lax.map(function, arguments)
+            grouped = jax.tree.map(lambda x: x.reshape(-1, lanes, *x.shape[1:]), arguments)
+            results = lax.map(jax.vmap(function), grouped)
+            return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), results)
+
+        spec = PartitionSpec("seeds")
+        sharded = jax.shard_map(
+            on_one_device, mesh=mesh, in_specs=(spec,), out_specs=spec, check_vma=False
+        )
+        return jax.jit(sharded)
+
+    return over
+
+
+def _columns_over(devices: Sequence[jax.Device]) -> Callable[..., Callable[..., Any]]:
+    """Functions of one seed become functions of many, one after another, columns over devices."""
+    mesh = Mesh(np.asarray(devices), (sharding.AXIS,), axis_types=(AxisType.Auto,))
+
+    def over(function: Callable[..., Any]) -> Callable[..., Any]:
+        @jax.jit
+        def all_seeds(arguments: Any) -> Any:
+            carry, *rest = lax.map(function, arguments)
+            columns = carry.problem.entries.shape[-1]
+
+            def place(array: Array) -> Array:
+                spec = sharding.column_spec(array.shape, columns)
+                return lax.with_sharding_constraint(array, spec)
+
+            return jax.tree.map(place, carry), *rest
+
+        def call(arguments: Any) -> Any:
+            with jax.set_mesh(mesh):
+                return all_seeds(arguments)
+
+        return call
+
+    return over
+
+
+SHARDS = ("seeds", "columns")
+
+
 def make_sweep(
     loop: Loop,
     *,
     segment: int = 1,
     lanes: int = 1,
+    shard: str = "seeds",
     devices: Sequence[jax.Device] | None = None,
 ) -> Sweep:
     """Runs the loop for many seeds, sharded over devices.
@@ -69,30 +120,18 @@ def make_sweep(
       lanes: seeds side by side on one device: 1 suits CPU cores, more an accelerator. In a vmap, a
         pick copies what one seed alone updates in place; on several CPU devices, wide batches of
         LAPACK calls, as of optspace or empirical, can hang.
+      shard: what is shared out over the devices: `seeds`, or for one big matrix its `columns`,
+        seeds one after another. Sums over columns are then rounded otherwise.
       devices: all by default.
     """
+    if shard not in SHARDS:
+        raise ValueError(f"shard: unknown {shard!r}; choose from {', '.join(SHARDS)}")
     devices = jax.devices() if devices is None else devices
-    mesh = Mesh(np.asarray(devices), ("seeds",))
-    multiple = len(devices) * lanes
-
-    def over_seeds(function: Callable[..., Any]) -> Callable[..., Any]:
-        def on_one_device(arguments: Any) -> Any:
-            if lanes == 1:  # a vmap of one would update slices of a carry by way of copies
-                return lax.map(function, arguments)
-            grouped = jax.tree.map(lambda x: x.reshape(-1, lanes, *x.shape[1:]), arguments)
-            results = lax.map(jax.vmap(function), grouped)
-            return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), results)
-
-        spec = PartitionSpec("seeds")
-        sharded = jax.shard_map(
-            on_one_device, mesh=mesh, in_specs=(spec,), out_specs=spec, check_vma=False
-        )
-        return jax.jit(sharded)
-
-    begin = over_seeds(loop.start)
+    over = _seeds_over(devices, lanes) if shard == "seeds" else _columns_over(devices)
+    multiple = len(devices) * lanes if shard == "seeds" else 1
+    begin = over(loop.start)
     advance = {
-        size: over_seeds(lambda carry, size=size: loop.advance(carry, size))
-        for size in (segment, 1)
+        size: over(lambda carry, size=size: loop.advance(carry, size)) for size in (segment, 1)
     }
 
     def start(seeds: Sequence[int]) -> Progress:

@@ -27,7 +27,7 @@ class Parameters(NamedTuple):
     def noise_at(self, column: Array) -> Array:
         """Standard deviation [] of the noise in one column."""
         noise = self.noise()
-        return noise[column] if noise.ndim else noise
+        return jnp.take(noise, column, mode="clip") if noise.ndim else noise
 
     @classmethod
     def plain(cls, loadings: Array, sigma: Array, intercepts: Array | None = None) -> "Parameters":

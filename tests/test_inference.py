@@ -10,11 +10,13 @@ import numpyro.distributions as dist
 import optax
 import pytest
 from jax.flatten_util import ravel_pytree
+from jax.sharding import AxisType, Mesh
 from problems import gradient_by_differences, low_rank_data
 
 from smc_jax import beliefs, inference
 from smc_jax.inference import OPTIMISERS, Variational
 from smc_jax.model import gamma_process
+from smc_jax.sharding import AXIS
 from smc_jax.start import STARTS, leading_component
 from smc_jax.types import Observations, Parameters
 
@@ -84,14 +86,16 @@ def test_elbo_gradient():
     )
 
 
+@pytest.mark.parametrize(
+    ("width", "columns", "devices"), [(1, 7, 1), (3, 7, 1), (7, 7, 1), (2, 8, 2), (4, 8, 2)]
+)
 @pytest.mark.parametrize("noise_spread", [0.0, 0.3])
-@pytest.mark.parametrize("width", [1, 3, 7])
 @pytest.mark.usefixtures("x64")
-def test_columns_at_random_leave_the_gradient_unbiased(width, noise_spread):
+def test_columns_at_random_leave_the_gradient_unbiased(width, columns, devices, noise_spread):
     """The average over all windows is the whole likelihood, and so are the gradients."""
     model = gamma_process(rank=2, intercepts=True, noise_spread=noise_spread)
-    observations = low_rank_data(0, rows=4, columns=7, rank=1)
-    parameters = model.sample_prior(jax.random.key(3), 4, 7)
+    observations = low_rank_data(0, rows=4, columns=columns, rank=1)
+    parameters = model.sample_prior(jax.random.key(3), 4, columns)
 
     def average(parameters):
         def one(start):
@@ -100,12 +104,15 @@ def test_columns_at_random_leave_the_gradient_unbiased(width, noise_spread):
             assert seen.count.shape == (4, width)
             return factor * model.log_likelihood(taken, seen)
 
-        return jax.vmap(one)(jnp.arange(7)).mean()
+        return jax.vmap(one)(jnp.arange(columns)).mean()
 
     def whole(parameters):
         return model.log_likelihood(parameters, observations)
 
-    found, expected = (jax.jit(jax.value_and_grad(f))(parameters) for f in (average, whole))
+    mesh = Mesh(np.asarray(jax.devices()[:devices]), (AXIS,), axis_types=(AxisType.Auto,))
+    with jax.set_mesh(mesh):
+        found = jax.jit(jax.value_and_grad(average))(parameters)
+    expected = jax.jit(jax.value_and_grad(whole))(parameters)
     chex.assert_trees_all_close(found, expected, rtol=1e-9)
 
 

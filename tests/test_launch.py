@@ -236,6 +236,7 @@ BAD = {
     "horizon": (81, 0),
     "seeds": (0,),
     "rank": (9, 0),
+    "shard": ("rows",),
     "refits": (25,),
     "model.noise_rate": (0.0,),
     "model.loadings": ("imaginary",),
@@ -273,6 +274,17 @@ def test_a_field_that_cannot_be_used_is_named(tmp_path, field, value):
     with pytest.raises(ConfigError, match=rf"^config\.{re.escape(field)}: "):
         runner.run(config, tmp_path / "new")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_columns_over_devices(tmp_path):
+    settings = {"policies": "ids,random", "shard": "columns"}
+    with pytest.raises(ConfigError, match=r"^config\.columns: must be a multiple of 2, .* got 11"):
+        runner.run(tiny(settings | {"columns": 11}), tmp_path / "uneven")
+    runner.run(tiny(settings), tmp_path / "columns")
+    runner.run(tiny(settings | {"shard": "seeds"}), tmp_path / "seeds")
+    found, expected = load(tmp_path / "columns"), load(tmp_path / "seeds")
+    for name in expected:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-5)
 
 
 def test_a_config_of_another_shape(tmp_path):

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import AxisType, Mesh
 from scipy import stats
 
 from smc_jax import beliefs, inference, start, sweep
@@ -16,6 +17,7 @@ from smc_jax.data.synthetic import synthetic
 from smc_jax.loop import make_loop
 from smc_jax.model import gamma_process
 from smc_jax.policies import POLICIES, Setting
+from smc_jax.sharding import AXIS
 
 ROWS, COLUMNS, INITIAL = 8, 12, 6
 DATA = synthetic(rows=ROWS, columns=COLUMNS, true_rank=3)
@@ -155,6 +157,39 @@ def test_a_seed_has_one_curve_alone_in_a_sweep_and_on_any_devices():
     assert not np.array_equal(together.regret[0], together.regret[1])
     assert np.isfinite(together.elbo).all()
     assert ((together.effective_rank >= 1) & (together.effective_rank <= 3)).all()
+
+
+@pytest.mark.parametrize("name", ["ids", "greedy", "thompson", "random"])
+def test_columns_over_devices_give_the_same_picks(name):
+    """Sums over columns are rounded otherwise, in so small an experiment not to any effect."""
+    loop = experiment(make_policy(name), horizon=8, refits=2)
+    devices = jax.devices()[:2]
+    progress, sharded = run(loop, [0, 1], devices=devices, shard="columns")
+    _, alone = run(loop, [0, 1], devices=devices[:1])
+    for field in ("rows", "cols", "regret", "reward", "effective_rank"):
+        np.testing.assert_array_equal(getattr(sharded, field), getattr(alone, field))
+    np.testing.assert_allclose(sharded.elbo, alone.elbo, rtol=1e-5)
+    view = progress.carry.world.view
+    for array in (view.available, view.observations.count, progress.carry.problem.entries):
+        rows, columns = array.shape[1:]
+        assert [x.data.shape[1:] for x in array.addressable_shards] == 2 * [(rows, columns // 2)]
+
+
+@pytest.mark.parametrize("name", ["ids", "greedy"])
+def test_a_pick_over_devices_brings_no_matrix_together(name):
+    loop, devices = experiment(make_policy(name)), jax.devices()[:2]
+    carry = sweep.make_sweep(loop, devices=devices, shard="columns").start([0]).carry
+
+    def picks(carry):
+        return jax.lax.map(lambda one: loop.picks(one, jax.random.key(0))[1], carry)
+
+    mesh = Mesh(np.asarray(devices), (AXIS,), axis_types=(AxisType.Auto,))
+    with jax.set_mesh(mesh):
+        program = jax.jit(picks).lower(carry).compile().as_text()
+    moved = re.findall(r"= \(?\w+\[([\d,]*)\]\S* all-(gather|reduce)", program)
+    sizes = [np.prod([int(size) for size in shape.split(",") if size]) for shape, _ in moved]
+    assert sizes
+    assert max(sizes) < carry.problem.entries[0].size
 
 
 @pytest.mark.parametrize("segment", [2, 3])
