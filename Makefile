@@ -13,8 +13,8 @@ PARALLEL ?= --numprocesses=auto --dist=loadfile
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
-run: .venv/ready  ## the synthetic experiment on a few seeds: table and picture
-	$(BIN)/python -m launch.run --config=configs/synthetic.py --workdir=$(RESULTS) --config.seeds=4
+run: .venv/ready  ## the synthetic experiment: table and picture
+	$(BIN)/python -m launch.run --config=configs/synthetic.py --workdir=$(RESULTS)
 
 test: lint  ## lint and all tests but the long studies
 	$(BIN)/python -m pytest $(PARALLEL) -m "not slow"

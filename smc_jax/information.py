@@ -89,9 +89,11 @@ def variance_gain(means: Array, best: Array) -> Array:
     """Var(E[y_a | A*]) [A] from the mean outcomes [S, A]."""
     chex.assert_shape(means, (best.shape[0], None))
     groups = best_groups(best)
-    same = (groups[:, None] == groups[None, :]).astype(means.dtype)
-    given_best = same @ means / same.sum(1, keepdims=True)
-    return without_rounding(given_best.var(0), (means**2).mean(0))
+    sums = jnp.zeros_like(means).at[groups].add(means)  # over the draws of each group
+    sizes = jnp.zeros(len(means), means.dtype).at[groups].add(1.0)
+    deviations = sums / jnp.maximum(sizes, 1.0)[:, None] - means.mean(0)
+    variance = sizes @ deviations**2 / len(means)
+    return without_rounding(variance, (means**2).mean(0))
 
 
 def information_ratio(regret: Array, gain: Array) -> Array:
