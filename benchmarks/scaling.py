@@ -4,9 +4,10 @@ python -m benchmarks.scaling [--sizes=50x100,100x1000] [--repeats=3]
 
 Every size is measured in a process of its own, so that its peak memory is its own: one step of
 SVI, the drawing of the ensemble at a refit, and one pick, on synthetic matrices after the initial
-design. A refit is 100 steps and the drawing; a batch is 1/40 of the horizon K (D + N - K). Kept in
-results/benchmarks: scaling.json and scaling.png, cost against size, with exponents fitted by least
-squares.
+design. A refit is 100 steps and the drawing; a batch is 1/40 of the horizon K (D + N - K). Printed
+are exponents, by least squares on logarithms, and the prices of what each program does, by least
+squares on relative errors, with what they predict for larger matrices. Kept in results/benchmarks:
+scaling.json and scaling.png, cost against size.
 """
 
 import json
@@ -23,6 +24,7 @@ import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 from absl import app, flags
+from scipy import optimize
 from tqdm import tqdm
 
 from benchmarks import timing
@@ -34,7 +36,7 @@ from smc_jax.policies import POLICIES, Setting
 
 SIZES = flags.DEFINE_list(
     "sizes",
-    ["50x100", "100x1000", "300x3000", "1000x6040", "3706x6040"],
+    ["50x100", "100x1000", "100x10000", "300x3000", "3000x300", "1000x6040", "3706x6040"],
     "Rows x columns of the matrices.",
 )
 RANKS = flags.DEFINE_list("ranks", ["5", "10", "40"], "Other K, at the size of --of.")
@@ -43,6 +45,8 @@ OF = flags.DEFINE_string("of", "300x3000", "Where K and S are varied.")
 REPEATS = flags.DEFINE_integer("repeats", 3, "Timings of each program.", lower_bound=1)
 CASE = flags.DEFINE_string("case", None, "Measures D,N,K,S in this process and prints JSON.")
 STEPS, REFITS = 100, 40
+# ML-25M, and a hundred million users who are offered its films.
+PREDICTED = ("59047x162541", "59047x100000000")
 
 
 class Case(NamedTuple):
@@ -79,6 +83,38 @@ class Cost(NamedTuple):
     def batch(self, case: Case) -> float:
         """Seconds of a batch of picks."""
         return self.pick * case.horizon / REFITS
+
+
+def work(case: Case) -> dict[str, dict[str, float]]:
+    """What each program does, by the names of its parts."""
+    d, n, k, s = case
+    once, products, sweeps = {"once": 1.0}, {"D N K^2": d * n * k**2}, {"N K^3": n * k**3}
+    drawn = {"S D N": s * d * n, "S D N K^2": s * d * n * k**2, "S N K^3": s * n * k**3}
+    return {
+        "step": once | products | sweeps,
+        "draw": once | drawn,
+        "pick": once | {"S K (K + D)": s * k * (k + d), "N": n},
+        "memory": once | {"D N": d * n, "S N K^2": s * n * k**2},
+    }
+
+
+def prices(costs: dict[Case, Cost]) -> dict[str, dict[str, float]]:
+    """What each part costs, not negative, by least squares on relative errors."""
+    found = {}
+    for name in Cost._fields:
+        parts = [work(case)[name] for case in costs]
+        measured = np.asarray([getattr(cost, name) for cost in costs.values()])
+        design = np.asarray([list(part.values()) for part in parts])
+        scale = design.max(0)
+        paid, _ = optimize.nnls(design / scale / measured[:, None], np.ones(len(measured)))
+        found[name] = dict(zip(parts[0], (paid / scale).tolist(), strict=True))
+    return found
+
+
+def predict(case: Case, paid: dict[str, dict[str, float]]) -> Cost:
+    """What a case would cost at these prices."""
+    done = work(case)
+    return Cost(*(sum(paid[name][p] * done[name][p] for p in paid[name]) for name in Cost._fields))
 
 
 def measure(case: Case, repeats: int) -> Cost:
@@ -155,6 +191,14 @@ def sized(text: str, **others: int) -> Case:
     return Case(rows, columns, **others)
 
 
+def describe(case: Case, cost: Cost) -> str:
+    """A line for a prediction."""
+    return (
+        f"{cost.step:.3g} s a step, {cost.draw:.3g} s to draw, {1e3 * cost.pick:.3g} ms a pick,"
+        f" {cost.batch(case):.3g} s a batch, {cost.memory / 1024:.3g} GiB"
+    )
+
+
 def main(arguments: Sequence[str]) -> None:
     """Measures all cases, prints a table and keeps the figures."""
     del arguments
@@ -191,8 +235,16 @@ def main(arguments: Sequence[str]) -> None:
     }
     for name, powers in fitted.items():
         print(f"{name:<8}" + " ".join(f"{size}^{power:.2f}" for size, power in powers.items()))
+    paid = prices(costs)
+    for i, (name, parts) in enumerate(paid.items()):
+        told = ", ".join(f"{price:.3g} {part}" for part, price in parts.items())
+        apart = max(abs(predict(case, paid)[i] / cost[i] - 1) for case, cost in costs.items())
+        unit = "MiB" if name == "memory" else "s"
+        print(f"{name:<8}{told} ({unit}); off by up to {apart:.0%}")
+    for case in map(sized, PREDICTED):
+        print(f"{case.rows} x {case.columns}, predicted: {describe(case, predict(case, paid))}")
     figures = [case._asdict() | cost._asdict() for case, cost in costs.items()]
-    kept = timing.keep("scaling", {"costs": figures, "exponents": fitted})
+    kept = timing.keep("scaling", {"costs": figures, "exponents": fitted, "prices": paid})
     print(f"kept in {kept} and {picture(costs)}")
 
 

@@ -1,6 +1,9 @@
 """Seeds of one experiment sharded over the devices, against one after another on one device.
 
 python -m benchmarks.sweep [--seeds=1,2,4,10 --horizon=260 --refits=4 --repeats=3]
+python -m benchmarks.sweep --shard=columns --seeds=1 --rows=1000 --columns=6040 --repeats=1
+
+The second shards the columns of one matrix instead, and compares with all of it on one device.
 
 ids on the synthetic experiment with a shortened horizon. Which of the curves are the same in both,
 bit by bit, is printed; the run ends with an error if regret, rewards or picks are not. There is one
@@ -20,11 +23,14 @@ from benchmarks import timing
 from configs import synthetic
 from launch import experiment
 from smc_jax.loop import Loop
-from smc_jax.sweep import Curves, curves, make_sweep
+from smc_jax.sweep import SHARDS, Curves, curves, make_sweep
 
 SEEDS = flags.DEFINE_list("seeds", ["1", "2", "4", "10"], "How many seeds, each of these.")
 HORIZON = flags.DEFINE_integer("horizon", 260, "Picks a seed.", lower_bound=1)
 REFITS = flags.DEFINE_integer("refits", 4, "Batches of it.", lower_bound=1)
+SHARD = flags.DEFINE_enum("shard", "seeds", SHARDS, "What is shared out.")
+ROWS = flags.DEFINE_integer("rows", 50, "D.", lower_bound=1)
+COLUMNS = flags.DEFINE_integer("columns", 100, "N.", lower_bound=1)
 STEPS = flags.DEFINE_integer("steps", 1000, "Of the first fit.", lower_bound=1)
 REPEATS = flags.DEFINE_integer("repeats", 3, "Timings of each program.", lower_bound=1)
 MUST_BE_SAME = {"regret", "reward", "rows", "cols"}
@@ -33,8 +39,10 @@ MUST_BE_SAME = {"regret", "reward", "rows", "cols"}
 class Program:
     """A sweep from start to end; the curves of the last run are kept."""
 
-    def __init__(self, loop: Loop, seeds: int, devices: Sequence[jax.Device]) -> None:
-        self.sweep, self.seeds = make_sweep(loop, devices=devices), range(seeds)
+    def __init__(
+        self, loop: Loop, seeds: int, devices: Sequence[jax.Device], shard: str = "seeds"
+    ) -> None:
+        self.sweep, self.seeds = make_sweep(loop, shard=shard, devices=devices), range(seeds)
         self.curves: Curves | None = None
 
     def __call__(self) -> None:
@@ -57,18 +65,24 @@ def main(arguments: Sequence[str]) -> None:
     """Every number of seeds."""
     del arguments
     config = synthetic.get_config()
+    config.rows, config.columns, config.shard = ROWS.value, COLUMNS.value, SHARD.value
     config.horizon, config.refits = HORIZON.value, REFITS.value
     config.inference.first_steps = STEPS.value
+    experiment.validate(config)
     loop, devices = experiment.build(config, "ids"), jax.devices()
     figures: dict[str, Any] = {"horizon": HORIZON.value, "refits": REFITS.value}
     for seeds in map(int, SEEDS.value):
-        sharded = Program(loop, seeds, devices[:seeds])
+        over = devices[:seeds] if SHARD.value == "seeds" else devices
+        sharded = Program(loop, seeds, over, SHARD.value)
         alone = Program(loop, seeds, devices[:1])
         timings = timing.interleaved({"sharded": sharded, "alone": alone}, repeats=REPEATS.value)
         assert sharded.curves is not None
         assert alone.curves is not None
         differ = differences(sharded.curves, alone.curves)
-        title = f"{seeds} seeds on {len(devices[:seeds])} devices, {HORIZON.value} picks each"
+        size = f"{ROWS.value} x {COLUMNS.value}"
+        title = (
+            f"{seeds} seeds, {SHARD.value} on {len(over)} devices, {size}, {HORIZON.value} picks"
+        )
         print(timing.table(title, timings, peer="alone", unit=1.0))
         rates = {name: seeds * HORIZON.value / one.median for name, one in timings.items()}
         told = ", ".join(f"{name} {rate:.0f}" for name, rate in rates.items())
@@ -80,7 +94,7 @@ def main(arguments: Sequence[str]) -> None:
             raise SystemExit(f"{seeds} seeds: sharded and alone do not pick the same")
         seconds = {name: one._asdict() for name, one in timings.items()}
         figures[str(seeds)] = {"seconds": seconds, "picks_a_second": rates, "differ": differ}
-    print(timing.closing(timing.keep("sweep", figures)))
+    print(timing.closing(timing.keep(f"sweep_{SHARD.value}", figures)))
 
 
 if __name__ == "__main__":

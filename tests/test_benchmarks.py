@@ -4,15 +4,19 @@ import importlib
 import json
 import sys
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from absl import flags
+from numpyro.infer.util import log_density
+from problems import low_rank_data
 
 from benchmarks import peers, timing
 from smc_jax import beliefs
 from smc_jax.data.synthetic import synthetic
 from smc_jax.loop import make_loop
+from smc_jax.model import gamma_process
 from smc_jax.policies.ids import GAINS, SCOPES, information_directed
 
 
@@ -82,6 +86,23 @@ def test_exponents_of_exact_power_laws():
     assert scaling.exponents({case: law[case] for case in cases[:3]}).keys() == {"rows", "columns"}
 
 
+def test_prices_of_exact_costs():
+    scaling = load("scaling")
+    sizes = ("50x100", "100x1000", "300x3000", "3000x300")
+    cases = [scaling.sized(size) for size in sizes]
+    cases += [scaling.sized("300x700", rank=5), scaling.sized("300x700", draws=4)]
+    paid = {
+        name: {part: 10.0**-i / 3.0 for i, part in enumerate(parts)}
+        for name, parts in scaling.work(cases[0]).items()
+    }
+    costs = {case: scaling.predict(case, paid) for case in cases}
+    by_hand = 1 / 3 + 50 * 100 * 20**2 / 30 + 100 * 20**3 / 300
+    np.testing.assert_allclose(costs[cases[0]].step, by_hand)
+    larger = scaling.sized("4000x9000")
+    found = scaling.predict(larger, scaling.prices(costs))
+    np.testing.assert_allclose(found, scaling.predict(larger, paid), rtol=1e-4)
+
+
 def test_pruned_histograms_choose_as_brute_force_does():
     histograms = load("histograms")
     told = beliefs.known(lambda problem: problem.truth)  # a fit would take its time to compile
@@ -118,6 +139,24 @@ def test_differences_of_curves_are_named():
     assert sweep.differences(one, one) == {}
     other = one._replace(elbo=one.elbo + np.asarray([0.0, 0.0, 1.0]))
     assert sweep.differences(one, other) == {"elbo": 0.2}
+
+
+def test_the_peer_of_svi_has_the_same_joint_density():
+    svi = load("svi")
+    model = gamma_process(rank=svi.RANK)
+    parameters = model.sample_prior(jax.random.key(1), 6, 9)
+    parameters = parameters._replace(loadings=parameters.loadings + 0.1, sigma=jnp.asarray(0.7))
+    observations = low_rank_data(0, rows=6, columns=9, rank=2)
+    values = {name: getattr(parameters, name) for name in svi.SITES}
+    peer, _ = log_density(svi.marginal_model, (observations,), {}, values)
+    ours = model.log_likelihood(parameters, observations) + model.log_prior(parameters)
+    np.testing.assert_allclose(ours, peer, rtol=1e-5)
+
+
+def test_windows_until_an_elbo_is_reached():
+    svi = load("svi")
+    assert svi.windows_to(-2.0, np.asarray([-9.0, -3.0, -2.0, -2.5])) == 3
+    assert svi.windows_to(-9.0, np.asarray([-9.0, -3.0])) == 1
 
 
 def test_least_ratio_of_two_arms_by_hand():
