@@ -35,6 +35,7 @@ bench: .venv/ready  ## all timings, each beside a named peer; one that fails doe
 	-$(BIN)/python -m benchmarks.picks
 	-$(BIN)/python -m benchmarks.picks --ratings --rows=100 --columns=1000 --repeats=3
 	-$(BIN)/python -m benchmarks.svi
+	-$(BIN)/python -m benchmarks.parts
 	-$(BIN)/python -m benchmarks.completion
 	-$(BIN)/python -m benchmarks.histograms
 	-$(BIN)/python -m benchmarks.variance_ids
