@@ -44,27 +44,23 @@ def step_parts(fit: inference.Fit, view: View) -> dict[str, Callable[[], Any]]:
     (i, j), _ = upper_triangle(RANK)
     diagonal = jnp.where(i == j, 1.0, 0.0)[:, None]
 
+    # What is given to a program as an argument is not computed while it compiles.
     @jax.jit
-    def precisions(w: Array) -> Array:
-        return (w[:, i] * w[:, j]).T @ (observations.count / variance) + diagonal
+    def precisions(w: Array, variance: Array, count: Array) -> Array:
+        return (w[:, i] * w[:, j]).T @ (count / variance) + diagonal
 
-    @jax.jit
-    def likelihood(w: Array) -> Any:
-        noise = jnp.broadcast_to(variance, view.available.shape[1:])
-        b = jnp.zeros(len(w))
-        function = lambda w: gaussian.log_likelihood(w, b, noise, observations)  # noqa: E731
-        return jax.value_and_grad(function)(w)
-
-    sweeps, products = jax.jit(solve), jax.jit(lambda c: observations.count / variance @ c.T)
+    likelihood = jax.jit(jax.value_and_grad(gaussian.log_likelihood))
+    sweeps, products = jax.jit(solve), jax.jit(lambda c, variance, count: count / variance @ c.T)
     density = jax.jit(jax.value_and_grad(model.log_density))
     steps = jax.jit(lambda fit, seen: svi.run(key, fit, seen, STEPS).q)
-    triangles, field = precisions(w), w.T @ (observations.total / variance)
+    count, b = observations.count, parameters.intercepts
+    triangles, field = precisions(w, variance, count), w.T @ (observations.total / variance)
     covariances, unconstrained = sweeps(triangles, field).inverse, model.unconstrain(parameters)
     return {
-        "precisions": lambda: precisions(w),
+        "precisions": lambda: precisions(w, variance, count),
         "sweeps": lambda: sweeps(triangles, field),
-        "covariances summed": lambda: products(covariances),
-        "likelihood and gradient": lambda: likelihood(w),
+        "covariances summed": lambda: products(covariances, variance, count),
+        "likelihood and gradient": lambda: likelihood(w, b, variance, observations),
         "prior and gradient": lambda: density(unconstrained),
         STEP: lambda: steps(fit, observations),
     }
@@ -82,7 +78,7 @@ def batch_parts(
     policy = POLICIES["ids"](setting, draws=DRAWS, best_of=best_of)
 
     @jax.jit
-    def reference(members: ensemble.Ensemble) -> Array:
+    def reference(members: ensemble.Ensemble, view: View) -> Array:
         def one(draw: ensemble.Ensemble) -> Array:
             matrix = ensemble.predict_one(*draw).sample
             return mean_of_largest(jnp.where(view.available, matrix, -jnp.inf), best_of)
@@ -90,15 +86,15 @@ def batch_parts(
         return jax.lax.map(one, members).mean()
 
     draws = jax.jit(lambda fit: beliefs.draws(key, fitted, fit, DRAWS))
-    latents = jax.jit(lambda drawn: ensemble.start(key, drawn, view.observations))
+    latents = jax.jit(lambda drawn, seen: ensemble.start(key, drawn, seen))
     state = jax.jit(policy.init)(key, view, problem)._replace(belief=fit)
     refit = jax.jit(lambda state, view: policy.refit(key, state, view))
     drawn = draws(fit)
-    members = latents(drawn)
+    members = latents(drawn, view.observations)
     return {
         "parameters drawn": lambda: draws(fit),
-        "latent columns": lambda: latents(drawn),
-        "R*": lambda: reference(members),
+        "latent columns": lambda: latents(drawn, view.observations),
+        "R*": lambda: reference(members, view),
         "all, summaries too": lambda: refit(state, view),
     }
 

@@ -242,7 +242,8 @@ def main(arguments: Sequence[str]) -> None:
         unit = "MiB" if name == "memory" else "s"
         print(f"{name:<8}{told} ({unit}); off by up to {apart:.0%}")
     for case in map(sized, PREDICTED):
-        print(f"{case.rows} x {case.columns}, predicted: {describe(case, predict(case, paid))}")
+        told = describe(case, predict(case, paid))
+        print(f"{case.rows} x {case.columns}, if it ran (see docs/scaling.md): {told}")
     figures = [case._asdict() | cost._asdict() for case, cost in costs.items()]
     kept = timing.keep("scaling", {"costs": figures, "exponents": fitted, "prices": paid})
     print(f"kept in {kept} and {picture(costs)}")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 # OpenBLAS threads fight XLA's for the same cores. Must be set before NumPy is imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-# Seeds are sharded over devices: one CPU device a core.
+# Seeds, or the columns of one matrix, are shared out over devices: one CPU device a core.
 _CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 os.environ.setdefault("JAX_NUM_CPU_DEVICES", str(_CORES or 1))
 # An experiment takes seconds to compile and is launched again and again.

@@ -21,7 +21,7 @@ from launch.command import CompileClock, fail, parse
 from launch.predictions import single_fit
 from smc_jax.inference import OPTIMISERS
 from smc_jax.start import STARTS
-from smc_jax.sweep import curves, make_sweep
+from smc_jax.sweep import curves
 
 CONFIG = config_flags.DEFINE_config_file("config", "configs/synthetic.py", "The experiment.")
 SEEN = flags.DEFINE_float("seen", 0.2, "Fraction of the entries that the single fit sees.")
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> None:
         config.inference.start, config.inference.optimiser = start, optimiser
         fit = jax.jit(single_fit(config, SEEN.value))
         elbo, rmse, *_ = np.array([fit(np.uint32(seed)) for seed in seeds]).T
-        sweep = make_sweep(experiment.build(config, "ids"))
+        sweep = experiment.sweep(config, experiment.build(config, "ids"))
         began, compiled = time.monotonic(), clock.seconds
         *_, last = sweep.go_on(sweep.start(seeds))
         seconds = time.monotonic() - began - (clock.seconds - compiled)

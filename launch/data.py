@@ -18,14 +18,13 @@ from smc_jax.data.ratings import DUPLICATES, DataError, Ratings, densest_block
 from smc_jax.data.recorded import recorded
 from smc_jax.data.synthetic import synthetic
 from smc_jax.data.table import Columns, read_table
-from smc_jax.environment import Problem
+from smc_jax.environment import MOST_ENTRIES, Problem
 
 REMEDIES = {  # by the argument of `read_table` that settles it
     "duplicates": "set config.duplicates=last or mean",
     "encoding": "set config.encoding=latin-1, or whichever it is",
     "columns": "set config.read_columns to three that there are",
 }
-MOST_ENTRIES = 2**31 - 1  # an entry is chosen by its number, of 32 bits
 
 
 @functools.cache

@@ -26,7 +26,7 @@ from smc_jax.model import gamma_process
 from smc_jax.policies import POLICIES, Policy, Setting
 from smc_jax.policies.equalised import equalised
 from smc_jax.start import STARTS
-from smc_jax.sweep import SHARDS
+from smc_jax.sweep import SHARDS, Sweep, make_sweep
 from smc_jax.types import Observations
 
 # Which fields an experiment on these data has.
@@ -52,6 +52,11 @@ POSITIVE = (
 )
 
 
+def defaults(config: ConfigDict) -> ConfigDict:
+    """The fields of an experiment on the same data, as they are where nothing is said."""
+    return CONFIGS[config.data].get_config()
+
+
 def validate(config: ConfigDict) -> None:
     """Raises ConfigError at the first field that cannot be used.
 
@@ -70,7 +75,7 @@ def validate(config: ConfigDict) -> None:
     known_data = ", ".join(CONFIGS)
     if config.get("data") not in CONFIGS:
         raise ConfigError(f"config.data: must be one of {known_data}, got {config.get('data')!r}")
-    _check_fields(config, CONFIGS[config.data].get_config(), "config")
+    _check_fields(config, defaults(config), "config")
     if config.data == "table":
         fill_in_table(config)
     for name in policy_names(config):
@@ -301,6 +306,12 @@ def make_held_out_errors(config: ConfigDict) -> Callable[[Array, Observations], 
         return None
     fraction, noise = config.completable.held_out, _noise_deviation(config)
     return held_out_errors(fraction=fraction, noise_deviation=noise)
+
+
+def sweep(config: ConfigDict, loop: Loop) -> Sweep:
+    """All seeds of an experiment, or the columns of its matrices, over the devices."""
+    devices = jax.devices() if config.shard == "columns" else jax.devices()[: config.seeds]
+    return make_sweep(loop, shard=config.shard, devices=devices)
 
 
 def build(config: ConfigDict, name: str) -> Loop:

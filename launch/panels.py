@@ -16,7 +16,7 @@ def make(config: ConfigDict, workdir: Path) -> dict[str, dict[str, Any]]:
     panels = experiment.validate_panels(config)
     folders = {title: workdir / title.replace(" ", "_") for title in panels}
     for title, panel in panels.items():
-        results.open_workdir(folders[title], panel)
+        results.open_workdir(folders[title], panel, experiment.defaults(panel))
     cells = [(t, name) for t, panel in panels.items() for name in settings.policy_names(panel)]
     done = {title: results.load_curves(folder).keys() for title, folder in folders.items()}
     refits = {title: settings.refits(panel) for title, panel in panels.items()}

@@ -47,10 +47,11 @@ def write_json(path: Path, content: Any) -> None:
     write(path, lambda file: file.write(text.encode()))
 
 
-def open_workdir(workdir: Path, config: ConfigDict) -> None:
+def open_workdir(workdir: Path, config: ConfigDict, defaults: ConfigDict) -> None:
     """Makes the directory and records the config; refuses one that holds another experiment.
 
-    Experiments that differ in their policies alone are the same: a run may add policies.
+    Experiments that differ in their policies alone are the same: a run may add policies. A field
+    that a run did not know of has its default there.
     """
     record = json.loads(config.to_json_best_effort())
     path = workdir / "config.json"
@@ -64,7 +65,8 @@ def open_workdir(workdir: Path, config: ConfigDict) -> None:
             )
         if path.exists():
             held = json.loads(path.read_text())["config"]
-            if difference := _difference(_leaves(held), _leaves(record)):
+            known = _leaves(json.loads(defaults.to_json_best_effort())) | _leaves(held)
+            if difference := _difference(known, _leaves(record)):
                 raise ConfigError(
                     f"workdir: {workdir} holds another experiment: {difference};"
                     " choose an empty directory"
@@ -74,7 +76,8 @@ def open_workdir(workdir: Path, config: ConfigDict) -> None:
             )
         versions = {name: metadata.version(name) for name in PACKAGES}
         versions |= {"smc_jax": smc_jax.__version__, "python": platform.python_version()}
-        write_json(path, {"config": record, "versions": versions, "device": str(jax.devices()[0])})
+        machine = {"device": str(jax.devices()[0]), "devices": len(jax.devices())}
+        write_json(path, {"config": record, "versions": versions, **machine})
     except ConfigError:
         raise
     except (OSError, KeyError, TypeError, AttributeError, ValueError) as error:

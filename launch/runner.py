@@ -5,14 +5,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-import jax
 from ml_collections import ConfigDict
 from tqdm import tqdm
 
 from launch import data, experiment, plot, results, settings
 from launch.command import CompileClock
 from smc_jax.completable import HeldOut
-from smc_jax.sweep import Curves, Progress, curves, make_sweep
+from smc_jax.sweep import Curves, Progress, curves
 
 SECONDS_BETWEEN_CHECKPOINTS = 20.0
 
@@ -37,8 +36,7 @@ def run_policy(
 
     bar.set_postfix_str("compiling")
     loop = experiment.build(config, name)
-    devices = jax.devices() if config.shard == "columns" else jax.devices()[: config.seeds]
-    sweep = make_sweep(loop, shard=config.shard, devices=devices)
+    sweep = experiment.sweep(config, loop)
     begun: Progress = sweep.start(range(config.first_seed, config.first_seed + config.seeds))
     if checkpoint.exists():
         begun, before = results.load_checkpoint(checkpoint, begun)
@@ -75,7 +73,7 @@ def run(config: ConfigDict, workdir: Path, overall: tqdm | None = None) -> dict[
     `overall` is a bar that counts the refits of several runs; without it, each policy has one.
     """
     experiment.validate(config)
-    results.open_workdir(workdir, config)
+    results.open_workdir(workdir, config, experiment.defaults(config))
     if config.data == "table":
         results.save_ids(workdir, data.table_block(config))
     clock = CompileClock()

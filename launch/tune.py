@@ -21,7 +21,7 @@ from launch.command import fail, parse
 from launch.grid import trials
 from launch.settings import ConfigError
 from smc_jax.policies import POLICIES
-from smc_jax.sweep import curves, make_sweep
+from smc_jax.sweep import curves
 
 CONFIG = config_flags.DEFINE_config_file("config", help_string="The figure.")
 POLICY = flags.DEFINE_string("policy", None, "Which policy.")
@@ -33,7 +33,7 @@ def regrets(config: ConfigDict, policy: str, bar: tqdm) -> list[float]:
     """Mean regret at the end of the horizon, panel by panel."""
     means = []
     for panel in experiment.panels(config).values():
-        sweep = make_sweep(experiment.build(panel, policy))
+        sweep = experiment.sweep(panel, experiment.build(panel, policy))
         seeds = range(panel.first_seed, panel.first_seed + panel.seeds)
         *_, last = sweep.go_on(sweep.start(seeds))
         means.append(float(curves(last).regret[:, -1].mean()))

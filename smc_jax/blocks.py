@@ -13,11 +13,10 @@ from jax import Array, lax
 from smc_jax.sharding import by_columns, shards
 
 
-def split(array: Array, axis: int) -> Array:
+def split(array: Array, axis: int, devices: int) -> Array:
     """The columns' axis as two: devices, and the columns of each."""
     axis %= array.ndim
     before, columns, after = array.shape[:axis], array.shape[axis], array.shape[axis + 1 :]
-    devices = shards(columns)
     return by_columns(array.reshape(*before, devices, columns // devices, *after), axis)
 
 
@@ -42,14 +41,15 @@ def each_column(
       axis: of the arrays, on which they are.
       width: columns at once.
     """
-    arrays = [split(x, axis) for x in arrays]
-    devices, columns = arrays[0].shape[axis : axis + 2]
+    devices = shards(arrays[0].shape[axis])
+    arrays = [split(x, axis, devices) for x in arrays]
+    columns = arrays[0].shape[axis + 1]
     width = min(max(width // devices, 1), columns)
 
     def block(start: Array | int) -> Any:
         parts = (lax.dynamic_slice_in_dim(x, start, width, axis + 1) for x in arrays)
         found = function(*(merged(part, axis) for part in parts))
-        return jax.tree.map(lambda x: split(x, -1), found)
+        return jax.tree.map(lambda x: split(x, -1, devices), found)
 
     def step(made: Any, start: Array) -> tuple[Any, None]:
         def put(made: Array, part: Array) -> Array:
@@ -77,15 +77,16 @@ def over_columns(
     """
     if arrays[0].shape[-1] <= width:
         return function(*arrays)
-    arrays = [split(x, -1) for x in arrays]
-    devices, columns = arrays[0].shape[-2:]
+    devices = shards(arrays[0].shape[-1])
+    arrays = [split(x, -1, devices) for x in arrays]
+    columns = arrays[0].shape[-1]
     width = max(width // devices, 1)
     blocks, rest = divmod(columns, width)
 
     def block(start: Array | int, size: int) -> tuple[Any, Any]:
         parts = (lax.dynamic_slice_in_dim(x, start, size, -1) for x in arrays)
         added, each = function(*(merged(part, -2) for part in parts))
-        return added, jax.tree.map(lambda x: split(x, -1), each)
+        return added, jax.tree.map(lambda x: split(x, -1, devices), each)
 
     def step(total: Any, start: Array) -> tuple[Any, Any]:
         added, each = block(start, width)

@@ -9,6 +9,8 @@ from jax import Array, lax
 
 from smc_jax.types import Observations, Outcome, Parameters, View
 
+MOST_ENTRIES = 2**31 - 1  # an entry is chosen by its number, of 32 bits
+
 
 class Problem(NamedTuple):
     """One matrix to be discovered."""

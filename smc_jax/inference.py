@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 
 from smc_jax.blocks import merged, split
 from smc_jax.model import Model
-from smc_jax.sharding import whole
+from smc_jax.sharding import shards, whole
 from smc_jax.types import Observations, Parameters, Unconstrained
 
 
@@ -64,11 +64,13 @@ def entropy(q: Variational) -> Array:
 def ring(observations: Observations, columns: int) -> Observations:
     """The same with the first columns once more at the end, for any so many in a row.
 
-    Columns that are shared out over devices make one ring on each, so many columns in all; hence
-    the axis of the devices [D, devices, columns of each and those once more].
+    Columns that are shared out over devices make one ring on each, from which it takes its part;
+    hence the axis of the devices [D, devices, columns of each and those once more]. Which columns
+    are taken together so depends on the number of devices.
     """
-    each = [split(x, 1) for x in observations]
-    own = max(columns // each[0].shape[1], 1)
+    devices = shards(observations.count.shape[1])
+    each = [split(x, 1, devices) for x in observations]
+    own = max(columns // devices, 1)
     return Observations(*(jnp.concatenate([x, x[..., : own - 1]], axis=-1) for x in each))
 
 
@@ -87,7 +89,7 @@ def columns_from(
     seen = (lax.dynamic_slice_in_dim(x, start, own, -1) for x in observations)
     scales = parameters.noise_scales
     if scales.ndim:
-        taken = split(scales, 0)[:, (start + jnp.arange(own)) % everything]
+        taken = split(scales, 0, devices)[:, (start + jnp.arange(own)) % everything]
         scales = merged(taken, 0)
     windows = Observations(*(merged(x, 1) for x in seen))
     return parameters._replace(noise_scales=scales), windows, everything / own
@@ -145,9 +147,9 @@ def _elbo(
         taken, seen, factor = columns_from(random.start, columns, parameters, observations)
         return factor * model.log_likelihood(taken, seen) + model.log_density(unconstrained)
 
-    if len(random.start) == 1:  # without the loop, whose gradient takes long to compile
+    if len(random.start) == 1:  # a vmap of one would make every product a batched one
         return joint(jax.tree.map(lambda x: x[0], random)) + entropy(q)
-    return lax.map(joint, random).mean() + entropy(q)
+    return jax.vmap(joint)(random).mean() + entropy(q)
 
 
 def effective_rank(q: Variational, *, signed: bool = False, threshold: float = 0.05) -> Array:

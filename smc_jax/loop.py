@@ -87,6 +87,8 @@ def make_loop(
     def start(seed: Array) -> tuple[Carry, Array]:
         problem_key, design_key, noise_key, policy_key, init_key = seed_keys(seed)
         problem = make_problem(problem_key, seed)
+        if problem.entries.size > environment.MOST_ENTRIES:
+            raise ValueError(f"entries: {problem.entries.size} are more than can be numbered")
         world = environment.initial_design(
             design_key, noise_key, problem, size=initial, beta=beta, once=once
         )

@@ -1,6 +1,7 @@
 """Columns of one big matrix over devices: where there is a mesh with that axis, else nothing.
 
-XLA partitions the same program: what is said here decides where arrays lie, never what they hold.
+XLA partitions the same program: what is said here decides where arrays lie. Sums over columns are
+then rounded otherwise, and where a step of SVI looks at some columns, they are others.
 """
 
 from typing import Any
@@ -19,8 +20,11 @@ def shards(columns: int) -> int:
 
 
 def column_spec(shape: tuple[int, ...], columns: int) -> PartitionSpec:
-    """The last axis with so many entries is taken for the columns'."""
-    found = [axis for axis, size in enumerate(shape) if size == columns]
+    """Of an array with seeds on its first axis: the last axis of that length is the columns'.
+
+    Where another axis is as long, an array may be cut the wrong way, which costs time alone.
+    """
+    found = [axis for axis, size in enumerate(shape) if axis > 0 and size == columns]
     return _spec(len(shape), found[-1]) if found else PartitionSpec()
 
 

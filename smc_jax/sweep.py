@@ -20,7 +20,7 @@ class Progress(NamedTuple):
     """A sweep after some of its batches: all that is needed to go on, and all that is known."""
 
     seeds: np.ndarray  # [seeds]
-    carry: Carry  # leading axis: seeds, padded to a multiple of the devices
+    carry: Carry  # leading axis: seeds, padded to a multiple of the devices that share them
     best: np.ndarray  # [seeds, horizon]  rewards of the best sequence
     refits: Refit  # [seeds, batches so far]
     steps: Step  # [seeds, picks so far]
@@ -81,6 +81,10 @@ def _columns_over(devices: Sequence[jax.Device]) -> Callable[..., Callable[..., 
         def all_seeds(arguments: Any) -> Any:
             carry, *rest = lax.map(function, arguments)
             columns = carry.problem.entries.shape[-1]
+            if columns % len(devices):
+                raise ValueError(
+                    f"columns: {columns} cannot be shared out evenly over {len(devices)} devices"
+                )
 
             def place(array: Array) -> Array:
                 spec = sharding.column_spec(array.shape, columns)
@@ -121,11 +125,15 @@ def make_sweep(
         pick copies what one seed alone updates in place; on several CPU devices, wide batches of
         LAPACK calls, as of optspace or empirical, can hang.
       shard: what is shared out over the devices: `seeds`, or for one big matrix its `columns`,
-        seeds one after another. Sums over columns are then rounded otherwise.
+        seeds one after another. Sums over columns are then rounded otherwise, and with
+        `inference.svi(columns=...)` other columns are looked at together. It is for policies that
+        pick from one column at a time: others bring matrices together at every pick.
       devices: all by default.
     """
     if shard not in SHARDS:
         raise ValueError(f"shard: unknown {shard!r}; choose from {', '.join(SHARDS)}")
+    if shard == "columns" and lanes > 1:
+        raise ValueError(f"lanes: must be 1 where columns are shared out, got {lanes}")
     devices = jax.devices() if devices is None else devices
     over = _seeds_over(devices, lanes) if shard == "seeds" else _columns_over(devices)
     multiple = len(devices) * lanes if shard == "seeds" else 1

@@ -21,7 +21,7 @@ class Solved(NamedTuple):
     inverse: Array  # [T, N]  upper triangles of A^-1
     solution: Array  # [K, N]  A^-1 b
     log_det: Array  # [N]
-    draw: Array  # [K, N]  L^-T z ~ N(0, A^-1); zero without normals z
+    draw: Array  # [K, N]  L^-T z ~ N(0, A^-1); zeros without normals z
 
 
 def solve(triangles: Array, vectors: Array, normals: Array | None = None) -> Solved:
@@ -58,7 +58,6 @@ def solve(triangles: Array, vectors: Array, normals: Array | None = None) -> Sol
         a = jnp.where(others, a, 0.0) - row[rows] * (row / pivot)[columns]
         return a, lax.dynamic_update_index_in_dim(pivots, pivot, i, 0), draw
 
-    nothing = jnp.zeros_like(vectors) if normals is not None else jnp.zeros(())
-    start = (jnp.concatenate([triangles, vectors]), jnp.ones_like(vectors), nothing)
+    start = (jnp.concatenate([triangles, vectors]), jnp.ones_like(vectors), jnp.zeros_like(vectors))
     swept, pivots, draw = lax.fori_loop(0, k, sweep, start)
     return Solved(-swept[: first.size], swept[first.size :], jnp.log(pivots).sum(0), draw)

@@ -157,6 +157,8 @@ def test_windows_until_an_elbo_is_reached():
     svi = load("svi")
     assert svi.windows_to(-2.0, np.asarray([-9.0, -3.0, -2.0, -2.5])) == 3
     assert svi.windows_to(-9.0, np.asarray([-9.0, -3.0])) == 1
+    with pytest.raises(ValueError, match="no window"):
+        svi.windows_to(-1.0, np.asarray([-9.0, np.nan]))
 
 
 def test_least_ratio_of_two_arms_by_hand():

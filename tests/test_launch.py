@@ -1,5 +1,6 @@
 """The launcher's contract: its files, going on after a stop, and one line for bad input."""
 
+import json
 import os
 import pathlib
 import re
@@ -274,6 +275,17 @@ def test_a_field_that_cannot_be_used_is_named(tmp_path, field, value):
     with pytest.raises(ConfigError, match=rf"^config\.{re.escape(field)}: "):
         runner.run(config, tmp_path / "new")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_field_that_a_run_did_not_know_of_has_its_default(workdir, computed):
+    path = workdir / "config.json"
+    record = json.loads(path.read_text())
+    del record["config"]["shard"]
+    path.write_text(json.dumps(record))
+    runner.run(tiny(), workdir)
+    assert computed == []
+    with pytest.raises(ConfigError, match=r'config\.shard is "seeds" there, "columns" here'):
+        runner.run(tiny({"shard": "columns"}), workdir)
 
 
 def test_columns_over_devices(tmp_path):

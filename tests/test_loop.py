@@ -10,7 +10,7 @@ import pytest
 from jax.sharding import AxisType, Mesh
 from scipy import stats
 
-from smc_jax import beliefs, inference, start, sweep
+from smc_jax import beliefs, environment, inference, start, sweep
 from smc_jax.beliefs import Diagnostics
 from smc_jax.completable import HeldOut
 from smc_jax.data.synthetic import synthetic
@@ -175,9 +175,11 @@ def test_columns_over_devices_give_the_same_picks(name):
         assert [x.data.shape[1:] for x in array.addressable_shards] == 2 * [(rows, columns // 2)]
 
 
-@pytest.mark.parametrize("name", ["ids", "greedy"])
+@pytest.mark.parametrize("name", ["ids", "greedy", "thompson"])
 def test_a_pick_over_devices_brings_no_matrix_together(name):
-    loop, devices = experiment(make_policy(name)), jax.devices()[:2]
+    """What moves is a column of every draw, S K (K + 2) = 240 numbers, of 8 x 512 entries."""
+    loop = experiment(make_policy(name), data=synthetic(rows=ROWS, columns=512, true_rank=3))
+    devices = jax.devices()[:2]
     carry = sweep.make_sweep(loop, devices=devices, shard="columns").start([0]).carry
 
     def picks(carry):
@@ -186,10 +188,30 @@ def test_a_pick_over_devices_brings_no_matrix_together(name):
     mesh = Mesh(np.asarray(devices), (AXIS,), axis_types=(AxisType.Auto,))
     with jax.set_mesh(mesh):
         program = jax.jit(picks).lower(carry).compile().as_text()
-    moved = re.findall(r"= \(?\w+\[([\d,]*)\]\S* all-(gather|reduce)", program)
-    sizes = [np.prod([int(size) for size in shape.split(",") if size]) for shape, _ in moved]
-    assert sizes
-    assert max(sizes) < carry.problem.entries[0].size
+    moves = "all-gather|all-reduce|all-to-all|collective-permute|reduce-scatter"
+    lines = re.findall(rf"= (.*) (?:{moves})(?:-start)?\(", program)
+    shapes = [shape for line in lines for shape in re.findall(r"\w+\[([\d,]*)\]", line)]
+    sizes = [np.prod([int(size) for size in shape.split(",") if size]) for shape in shapes]
+    assert len(lines) >= 3  # the choice, and what is read of it
+    assert max(sizes) <= 240
+
+
+def test_columns_that_cannot_be_shared_out():
+    loop = experiment(
+        make_policy("random"), data=synthetic(rows=ROWS, columns=COLUMNS - 1, true_rank=3)
+    )
+    with pytest.raises(ValueError, match=r"^columns: 11 cannot be shared out evenly over 2"):
+        sweep.make_sweep(loop, devices=jax.devices()[:2], shard="columns").start([0])
+    with pytest.raises(ValueError, match=r"^lanes: must be 1"):
+        sweep.make_sweep(loop, lanes=2, shard="columns")
+    with pytest.raises(ValueError, match=r"^shard: unknown 'rows'"):
+        sweep.make_sweep(loop, shard="rows")
+
+
+def test_more_entries_than_can_be_numbered(monkeypatch):
+    monkeypatch.setattr(environment, "MOST_ENTRIES", ROWS * COLUMNS - 1)
+    with pytest.raises(ValueError, match=r"^entries: 96 are more than can be numbered"):
+        jax.eval_shape(experiment(make_policy("random")).start, jnp.uint32(0))
 
 
 @pytest.mark.parametrize("segment", [2, 3])

@@ -67,7 +67,7 @@ def _known(scope: str, prediction: ensemble.Prediction) -> Array:
 
 
 def _left(scope: str, noise: Array, prediction: ensemble.Prediction) -> Array:
-    """Its variance then; of a known matrix the noise [S, 1] alone is left."""
+    """Variance of an entry once theta is known: of a known matrix, the noise [S, 1] alone."""
     return noise**2 if scope == "matrix" else noise**2 + prediction.variance
 
 

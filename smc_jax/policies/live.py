@@ -90,7 +90,9 @@ def live(
         n = outcome.column
         members, prediction = ensemble.condition(key, state.ensemble, outcome)
         noise = jax.vmap(lambda parameters: parameters.noise_at(n))(members.parameters)
-        available, discount = (jnp.take(x, n, axis=1, mode="clip") for x in view[1:])
+        available, discount = (
+            jnp.take(x, n, axis=1, mode="clip") for x in (view.available, view.discount)
+        )
         new = summarise(ColumnView(noise, prediction, available, discount, state.fixed))
         summary = jax.tree.map(lambda all, one: all.at[..., n].set(one), state.summary, new)
         return state._replace(ensemble=members, summary=summary)
