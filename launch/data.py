@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pooch
 from ml_collections import ConfigDict
+from tqdm import tqdm
 
 from launch.settings import ConfigError, entry_noise, horizon, initial_size
 from smc_jax.data.completed import Completed, cached_completion
@@ -44,9 +45,9 @@ def _movielens(rows: int, columns: int) -> Ratings:
 @functools.cache
 def _completion(rows: int, columns: int) -> Completed:
     """The same without gaps. It takes a while, and is the same every time: kept on disk."""
-    return cached_completion(
-        _movielens(rows, columns), Path(pooch.os_cache("smc_jax")) / "completed"
-    )
+    bar = functools.partial(tqdm, desc="completing", unit="rank", delay=2.0, leave=False)
+    folder = Path(pooch.os_cache("smc_jax")) / "completed"
+    return cached_completion(_movielens(rows, columns), folder, progress=bar)
 
 
 @functools.cache

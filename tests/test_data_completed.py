@@ -30,6 +30,18 @@ def test_gaps_are_predicted_by_the_rank_that_held_out_ratings_choose():
     assert error < found.errors[found.rank]
 
 
+def test_progress_is_given_the_ranks_that_are_tried():
+    _, _, ratings = block()
+    told = []
+
+    def progress(ranks):
+        for rank in ranks:
+            told.append(rank)
+            yield rank
+
+    assert list(completed(ratings, ranks=(1, 2, 99), progress=progress).errors) == told == [1, 2]
+
+
 def test_predictions_stay_within_the_bounds():
     _, mask, ratings = block(bounds=(1.0, 5.0))
     found = completed(ratings, ranks=(2,))

@@ -5,7 +5,7 @@ import hashlib
 import inspect
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,8 +27,16 @@ class Completed(NamedTuple):
     errors: dict[int, float]  # of each rank tried, on held-out ratings
 
 
+Progress = Callable[[Iterable[int]], Iterable[int]]  # passes on what it is given, as tqdm does
+
+
 def completed(
-    ratings: Ratings, *, ranks: Sequence[int] = RANKS, held_out: float = 0.1, seed: int = 0
+    ratings: Ratings,
+    *,
+    ranks: Sequence[int] = RANKS,
+    held_out: float = 0.1,
+    seed: int = 0,
+    progress: Progress = iter,
 ) -> Completed:
     """Completes what deviates from the row means, by the rank that predicts held-out ratings best.
 
@@ -39,6 +47,7 @@ def completed(
       ranks: those that are tried, as far as the block has rows and columns for them.
       held_out: fraction of the ratings that choose the rank.
       seed: which ones these are.
+      progress: is given the ranks, and may tell how far they are.
     """
     values, mask = ratings.dense()
     held = mask & (np.random.default_rng(seed).random(mask.shape) < held_out)
@@ -51,7 +60,8 @@ def completed(
     def error(rank: int) -> float:
         return float(np.sqrt(np.mean((predict(mask & ~held, rank) - values)[held] ** 2)))
 
-    errors = {rank: error(rank) for rank in ranks if rank <= min(values.shape)}
+    possible = [rank for rank in ranks if rank <= min(values.shape)]
+    errors = {rank: error(rank) for rank in progress(possible)}
     rank = min(errors, key=lambda rank: errors[rank])
     prediction = predict(mask, rank)
     if ratings.bounds is not None:
@@ -66,6 +76,7 @@ def cached_completion(
     ranks: Sequence[int] = RANKS,
     held_out: float = 0.1,
     seed: int = 0,
+    progress: Progress = iter,
 ) -> Completed:
     """As `completed`, but kept in a file of `folder`, from which the next call reads it.
 
@@ -76,7 +87,7 @@ def cached_completion(
     path = Path(folder) / f"{_digest(ratings, settings)}.npz"
     found = _load(path)
     if found is None or found.values.shape != ratings.shape:
-        found = completed(ratings, ranks=ranks, held_out=held_out, seed=seed)
+        found = completed(ratings, ranks=ranks, held_out=held_out, seed=seed, progress=progress)
         with contextlib.suppress(OSError):
             _save(path, found)
     return found
