@@ -88,13 +88,13 @@ class Cost(NamedTuple):
 def work(case: Case) -> dict[str, dict[str, float]]:
     """What each program does, by the names of its parts."""
     d, n, k, s = case
-    once, products, sweeps = {"once": 1.0}, {"D N K^2": d * n * k**2}, {"N K^3": n * k**3}
+    once, passes = {"once": 1.0}, {"D N": d * n}
     drawn = {"S D N": s * d * n, "S D N K^2": s * d * n * k**2, "S N K^3": s * n * k**3}
     return {
-        "step": once | products | sweeps,
+        "step": once | passes | {"D N K^2": d * n * k**2, "N K^3": n * k**3},
         "draw": once | drawn,
-        "pick": once | {"S K (K + D)": s * k * (k + d), "N": n},
-        "memory": once | {"D N": d * n, "S N K^2": s * n * k**2},
+        "pick": once | {"S D": s * d, "S K (K + D)": s * k * (k + d), "N": n},
+        "memory": once | passes | {"S N K^2": s * n * k**2},
     }
 
 
@@ -169,14 +169,24 @@ def picture(costs: dict[Case, Cost]) -> Path:
     cases = [case for case in costs if case[2:] == Case(0, 0)[2:]]
     entries = [case.entries for case in cases]
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-    for name in ("step", "draw", "pick"):
-        left.loglog(entries, [getattr(costs[case], name) for case in cases], "o-", label=name)
-    left.set(xlabel="entries", ylabel="seconds")
+    for name, what in {"step": "step of SVI", "draw": "ensemble drawn", "pick": "pick"}.items():
+        left.loglog(entries, [getattr(costs[case], name) for case in cases], "o", label=what)
+    left.set(xlabel="entries D N", ylabel="seconds")
     left.legend()
     per_entry = [1e6 * (costs[c].refit() + costs[c].batch(c)) / c.entries for c in cases]
-    right.semilogx(entries, per_entry, "o-", label="refit and batch")
-    right.set(xlabel="entries", ylabel="microseconds an entry", ylim=(0, None))
-    right.legend()
+    right.semilogx(entries, per_entry, "o")
+    for case, each in zip(cases, per_entry, strict=True):
+        right.annotate(
+            f"{case.rows} x {case.columns}",
+            (case.entries, each),
+            xytext=(0, 6),
+            textcoords="offset points",
+            ha="center",
+            fontsize=8,
+        )
+    right.set(xlabel="entries D N", ylabel="microseconds an entry, a refit and a batch")
+    right.set(ylim=(0, 1.1 * max(per_entry)))
+    right.margins(x=0.15)
     for axes in (left, right):
         axes.grid(alpha=0.3)
     path = timing.FOLDER / "scaling.png"

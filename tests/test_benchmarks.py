@@ -96,7 +96,7 @@ def test_prices_of_exact_costs():
         for name, parts in scaling.work(cases[0]).items()
     }
     costs = {case: scaling.predict(case, paid) for case in cases}
-    by_hand = 1 / 3 + 50 * 100 * 20**2 / 30 + 100 * 20**3 / 300
+    by_hand = 1 / 3 + 50 * 100 / 30 + 50 * 100 * 20**2 / 300 + 100 * 20**3 / 3000
     np.testing.assert_allclose(costs[cases[0]].step, by_hand)
     larger = scaling.sized("4000x9000")
     found = scaling.predict(larger, scaling.prices(costs))
