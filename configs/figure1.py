@@ -3,7 +3,7 @@
 Command:
   python -m launch.figure --config=configs/figure1.py --workdir=results/figure1
 
-Time: half an hour for ten seeds on one core, compilation included. With
+Time: a quarter of an hour for ten seeds on two cores, compilation included. With
 --config.horizon_reading=true_rank the horizon is K* (N + D - K*) in the panel of true rank K*.
 
 Expected (seeds 0-9), regret at 100 % of the horizon of 2,600, by true rank:

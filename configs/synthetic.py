@@ -3,7 +3,7 @@
 Command:
   python -m launch.run --config=configs/synthetic.py --workdir=results/rank5
 
-Time: about two and a half minutes for ten seeds on two cores, compilation included.
+Time: about a minute for ten seeds on two cores, compilation included; 40 seconds the second time.
 
 Expected (seeds 0-9), regret at 10, 25, 50 and 100 % of the horizon of 2,600:
   ids           196    269    278    220
