@@ -6,13 +6,12 @@ Commands:
 
 The first chooses among the ratings that exist, as configs/replay.py does; the second among all
 entries, those that are missing completed by OptSpace and taken as true. A step of SVI looks at the
-likelihood of 1,024 users, taken at random. With more devices, `--config.shard=columns` shares out the
-users over them.
+likelihood of 1,024 users, taken at random. With more devices, `--config.shard=columns` shares out
+the users over them.
 
-Time: half an hour for the first with `--config.policies=ids`; the completion that the second begins
-with takes COMPLETION_TIME, once.
+Time: half an hour for the first with `--config.policies=ids`.
 
-Expected (seed 0), ids on the ratings that exist, regret in stars at 10, 25, 50 and 100 % of 194,520:
+Expected (seed 0), ids on the ratings that exist, regret at 10, 25, 50 and 100 % of 194,520 picks:
   ids         18768   38749   66046  131584
 """
 
