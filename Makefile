@@ -41,7 +41,7 @@ bench: .venv/ready  ## all timings, each beside a named peer; one that fails doe
 	-$(BIN)/python -m benchmarks.variance_ids
 	-$(BIN)/python -m benchmarks.particles
 	-$(BIN)/python -m benchmarks.sweep
-	-$(BIN)/python -m benchmarks.sweep --shard=columns --seeds=1 --rows=1000 --columns=6040 --repeats=1
+	-$(BIN)/python -m benchmarks.sweep --shard=columns --seeds=1 --rows=1000 --columns=6040 --steps=100
 	-$(BIN)/python -m benchmarks.compile
 	-$(BIN)/python -m benchmarks.scaling
 

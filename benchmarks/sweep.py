@@ -1,7 +1,7 @@
 """Seeds of one experiment sharded over the devices, against one after another on one device.
 
 python -m benchmarks.sweep [--seeds=1,2,4,10 --horizon=260 --refits=4 --repeats=3]
-python -m benchmarks.sweep --shard=columns --seeds=1 --rows=1000 --columns=6040 --repeats=1
+python -m benchmarks.sweep --shard=columns --seeds=1 --rows=1000 --columns=6040 --steps=100
 
 The second shards the columns of one matrix instead, and compares with all of it on one device.
 
