@@ -6,9 +6,9 @@ Command:
 Time: about a minute for ten seeds on two cores, compilation included; 40 seconds the second time.
 
 Expected (seeds 0-9), regret at 10, 25, 50 and 100 % of the horizon of 2,600:
-  ids           196    269    278    220
-  thompson      284    409    422    308
-  oracle        201    295    321    262
+  ids           187    278    267    221
+  thompson      280    406    424    314
+  oracle        196    291    319    265
   greedy        191    373    584    290
   random        704   1372   2087   2538
 
