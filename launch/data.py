@@ -45,7 +45,7 @@ def _movielens(rows: int, columns: int) -> Ratings:
 @functools.cache
 def _completion(rows: int, columns: int) -> Completed:
     """The same without gaps. It takes a while, and is the same every time: kept on disk."""
-    bar = functools.partial(tqdm, desc="completing", unit="rank", delay=2.0, leave=False)
+    bar = functools.partial(tqdm, desc="completing", unit="rank", leave=False)
     folder = Path(pooch.os_cache("smc_jax")) / "completed"
     return cached_completion(_movielens(rows, columns), folder, progress=bar)
 
