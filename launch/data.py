@@ -39,7 +39,15 @@ def _jester() -> tuple[np.ndarray, np.ndarray]:
 @functools.cache
 def _movielens(rows: int, columns: int) -> Ratings:
     """The films rated most, and the users who rated most of these."""
-    return densest_block(read_movielens(fetch("ml-1m"), "ml-1m"), rows, columns)
+    ratings = read_movielens(fetch("ml-1m"), "ml-1m")
+    asked = {"rows": rows, "columns": columns}
+    for (field, number), there_are in zip(asked.items(), ratings.shape, strict=True):
+        if number > there_are:
+            raise ConfigError(
+                f"config.{field}: must be at most {there_are}, the {field} of MovieLens 1M,"
+                f" got {number}"
+            )
+    return densest_block(ratings, rows, columns)
 
 
 @functools.cache
@@ -156,7 +164,7 @@ def make_data(config: ConfigDict) -> Callable[..., Problem]:
         raise ConfigError(f"config.columns: must be at most {users}, the users there are")
     picks, looks, existing = horizon(config), initial_size(config), int(mask.sum())
     if config.once and picks + looks > existing:
-        longest = _longest_horizon(existing, config.initial_fraction)
+        longest = longest_horizon(existing, config.initial_fraction)
         raise ConfigError(
             f"config.horizon: {picks} picks after an initial design of up to {looks} need more than"
             f" the {existing} ratings there are; set config.horizon to at most {longest} with"
@@ -165,8 +173,8 @@ def make_data(config: ConfigDict) -> Callable[..., Problem]:
     return recorded(values, mask, columns=config.columns if config.columns < users else None)
 
 
-def _longest_horizon(existing: int, initial_fraction: float) -> int:
-    """What so many ratings allow, the initial design included."""
+def longest_horizon(existing: int, initial_fraction: float) -> int:
+    """What so many entries allow, the initial design included."""
     longest = int(existing / (1.0 + initial_fraction)) + 1
     while longest + round(initial_fraction * longest) > existing:
         longest -= 1

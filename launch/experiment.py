@@ -14,7 +14,7 @@ from configs import movielens as movielens_config
 from configs import replay as replay_config
 from configs import synthetic as synthetic_config
 from configs import table as table_config
-from launch.data import fill_in_table, make_data
+from launch.data import fill_in_table, longest_horizon, make_data
 from launch.settings import ConfigError, entry_noise, horizon, initial_size, policy_names
 from smc_jax import beliefs
 from smc_jax.completable import HeldOut, completable_at, held_out_errors
@@ -120,9 +120,11 @@ def validate(config: ConfigDict) -> None:
     if config.once:
         entries, looks = config.rows * config.columns, initial_size(config)
         if picks + looks > entries:
+            longest = longest_horizon(entries, config.initial_fraction)
             raise ConfigError(
                 f"config.horizon: {picks} picks after an initial design of up to {looks} need more"
-                f" than the {entries} entries there are; lower horizon, or set once=False"
+                f" than the {entries} entries there are; set config.horizon to at most {longest},"
+                " or config.once=False"
             )
     require(config.refits <= picks, "refits", f"must be at most the horizon {picks}")
     model, inference = config.model, config.inference

@@ -10,7 +10,7 @@ from launching import ROOT, begin, load
 from configs import figure2, jester, replay
 from launch import data, experiment, predictions, runner, service
 from launch.settings import ConfigError
-from smc_jax.data.ratings import DataError, Ratings
+from smc_jax.data.ratings import DataError, Ratings, from_triplets
 
 
 @pytest.fixture
@@ -80,6 +80,16 @@ def test_what_recorded_ratings_cannot_do_is_named(tmp_path, jokes, field, value)
     with pytest.raises(ConfigError, match=rf"^config\.{re.escape(named)}: "):
         runner.run(jester_config({field: value}), tmp_path / "new")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("field", "shape"), [("rows", (6, 4)), ("columns", (5, 5))])
+def test_no_more_films_and_users_than_there_are(monkeypatch, field, shape):
+    films = from_triplets(np.arange(5), np.arange(5) % 4, np.ones(5))
+    monkeypatch.setattr(data, "fetch", lambda name: None)
+    monkeypatch.setattr(data, "read_movielens", lambda path, release: films)
+    told = rf"^config\.{field}: must be at most \d, the {field} of MovieLens 1M, got \d$"
+    with pytest.raises(ConfigError, match=told):
+        data._movielens.__wrapped__(*shape)
 
 
 def test_ratings_that_cannot_be_had_cost_one_line(tmp_path, monkeypatch):
