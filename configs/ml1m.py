@@ -10,8 +10,8 @@ likelihood of 1,024 users in a row, from a random one on; those who rated most c
 they are alike in that. With more devices, `--config.shard=columns` shares out
 the users over them.
 
-Time: half an hour for the first with `--config.policies=ids`; the second completes the matrix before,
-which takes ten minutes, once.
+Time: half an hour for the first with `--config.policies=ids`; the second completes the matrix
+before, which takes ten minutes, once.
 
 Expected (seed 0), ids on the ratings that exist, regret at 10, 25, 50 and 100 % of 194,520 picks:
   ids         18768   38749   66046  131584
