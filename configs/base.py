@@ -53,7 +53,7 @@ def get_config() -> config_dict.ConfigDict:
         first_steps=1000,
         steps=100,  # at every later refit
         draws=1,  # reparametrised draws a step
-        columns=config_dict.placeholder(int),  # adjacent ones that a draw looks at; none: all
+        columns=config_dict.placeholder(int),  # random ones that a draw looks at; none: all
         window=50,
         tolerance=0.0,  # stop a refit early once the ELBO gains less than this, relatively
         start_scale=0.1,

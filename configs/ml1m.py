@@ -6,9 +6,8 @@ Commands:
 
 The first chooses among the ratings that exist, as configs/replay.py does; the second among all
 entries, those that are missing completed by OptSpace and taken as true. A step of SVI looks at the
-likelihood of 1,024 users in a row, from a random one on; those who rated most come first, so that
-they are alike in that. With more devices, `--config.shard=columns` shares out
-the users over them.
+likelihood of 1,024 users at random. With more devices, `--config.shard=columns` shares out the
+users over them.
 
 Time: half an hour for the first with `--config.policies=ids`; the second completes the matrix
 before, which takes ten minutes, once.

@@ -14,6 +14,7 @@ from smc_jax.completable import HeldOut
 from smc_jax.sweep import Curves, Progress, curves
 
 SECONDS_BETWEEN_CHECKPOINTS = 20.0
+SHARE_OF_CHECKPOINTS = 0.02  # of the time at most: those of a big matrix take seconds to write
 
 
 def run_policy(
@@ -43,6 +44,7 @@ def run_policy(
     bar.initial += begun.batches  # so that they do not count in the bar's speed
     bar.n += begun.batches
     progress, told, saved = begun, begun.batches, time.monotonic()
+    wait = SECONDS_BETWEEN_CHECKPOINTS
     remaining = sweep.go_on(begun)
     try:
         while True:
@@ -54,9 +56,11 @@ def run_policy(
                 return curves(progress, stop), times()
             progress = next(remaining)
             bar.set_postfix_str("")
-            if time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS:
+            now = time.monotonic()
+            if now - saved > wait:
                 results.save_checkpoint(checkpoint, progress, times())
                 saved = time.monotonic()
+                wait = max(wait, (saved - now) / SHARE_OF_CHECKPOINTS)
     except KeyboardInterrupt:
         results.save_checkpoint(checkpoint, progress, times())
         raise

@@ -61,36 +61,49 @@ def entropy(q: Variational) -> Array:
     return sum(x.sum() + x.size * constant for x in jax.tree.leaves(q.log_scale))
 
 
-def ring(observations: Observations, columns: int) -> Observations:
-    """The same with the first columns once more at the end, for any so many in a row.
+class Ring(NamedTuple):
+    """The columns in some order, and the first of them once more, for any so many in a row.
 
-    Columns that are shared out over devices make one ring on each, from which it takes its part;
-    hence the axis of the devices [D, devices, columns of each and those once more]. Which columns
-    are taken together so depends on the number of devices.
+    Columns that are shared out over devices make one ring on each, from which it takes its part,
+    all in the same order. Which columns are taken together so depends on the number of devices.
+    """
+
+    order: Array  # [columns of a device and those once more] int: which of its columns
+    observations: Observations  # [D, devices, the same] each
+    own: int  # how many a device takes at once; no array, since shapes depend on it
+
+
+def ring(key: Array, observations: Observations, columns: int) -> Ring:
+    """A random order, of which `columns` can be taken from anywhere on.
+
+    Data often come in an order that means something: neighbours are alike, and a few of them would
+    tell less of all the others than as many at random.
     """
     devices = shards(observations.count.shape[1])
     each = [split(x, 1, devices) for x in observations]
     own = max(columns // devices, 1)
-    return Observations(*(jnp.concatenate([x, x[..., : own - 1]], axis=-1) for x in each))
+    order = jax.random.permutation(key, each[0].shape[-1])
+    order = jnp.concatenate([order, order[: own - 1]])
+    return Ring(order, Observations(*(jnp.take(x, order, axis=-1) for x in each)), own)
 
 
 def columns_from(
-    start: Array, columns: int, parameters: Parameters, observations: Observations
+    start: Array, around: Ring, parameters: Parameters
 ) -> tuple[Parameters, Observations, float]:
-    """Columns start, start + 1, ... of a `ring`, and what to multiply their likelihood by.
+    """Columns start, start + 1, ... of a ring, and what to multiply their likelihood by.
 
     For a start that is uniform on 0, ..., N - 1 every column is as likely as any other to be taken,
-    and the product is unbiased. Of several rings, all start alike.
+    and the product is unbiased in whatever order. Of several rings, all start alike.
     """
+    order, observations, own = around
     devices, length = observations.count.shape[1:]
-    own = max(columns // devices, 1)
     everything = length - own + 1  # of one ring
     start = start % everything
     seen = (lax.dynamic_slice_in_dim(x, start, own, -1) for x in observations)
     scales = parameters.noise_scales
     if scales.ndim:
-        taken = split(scales, 0, devices)[:, (start + jnp.arange(own)) % everything]
-        scales = merged(taken, 0)
+        taken = lax.dynamic_slice_in_dim(order, start, own)
+        scales = merged(split(scales, 0, devices)[:, taken], 0)
     windows = Observations(*(merged(x, 1) for x in seen))
     return parameters._replace(noise_scales=scales), windows, everything / own
 
@@ -120,32 +133,25 @@ def elbo(
 ) -> Array:
     """E_q[log p(Y, theta)] + H(q) <= log p(Y), estimated with reparametrised draws.
 
-    With `columns` each draw has the likelihood of so many adjacent columns, from a random one on,
-    scaled: unbiased, but the estimate has their spread too.
+    With `columns` each draw has the likelihood of so many columns at random, scaled: unbiased, but
+    the estimate has their spread too.
     """
+    key, order_key = jax.random.split(key)
     random = chance(key, q, draws=draws, columns=observations.count.shape[1])
-    if columns is not None:
-        observations = ring(observations, columns)
-    return _elbo(random, q, observations, model=model, columns=columns)
+    seen = observations if columns is None else ring(order_key, observations, columns)
+    return _elbo(random, q, seen, model=model)
 
 
-def _elbo(
-    random: Chance,
-    q: Variational,
-    observations: Observations,
-    *,
-    model: Model,
-    columns: int | None,
-) -> Array:
-    """The estimate that this randomness gives; of some columns, from a `ring` of them."""
+def _elbo(random: Chance, q: Variational, seen: Observations | Ring, *, model: Model) -> Array:
+    """The estimate that this randomness gives; of some columns where there is a ring of them."""
 
     def joint(random: Chance) -> Array:
         unconstrained = reparametrised(random.z, q)
-        if columns is None:
-            return model.log_joint(unconstrained, observations)
+        if isinstance(seen, Observations):
+            return model.log_joint(unconstrained, seen)
         parameters = model.constrain(unconstrained)
-        taken, seen, factor = columns_from(random.start, columns, parameters, observations)
-        return factor * model.log_likelihood(taken, seen) + model.log_density(unconstrained)
+        taken, observations, factor = columns_from(random.start, seen, parameters)
+        return factor * model.log_likelihood(taken, observations) + model.log_density(unconstrained)
 
     if len(random.start) == 1:  # a vmap of one would make every product a batched one
         return joint(jax.tree.map(lambda x: x[0], random)) + entropy(q)
@@ -203,8 +209,8 @@ def svi(
       model: the prior.
       optimiser: one of `OPTIMISERS`, or any other of optax.
       draws: reparametrised draws a step.
-      columns: how many adjacent columns a draw looks at, from a random one on; the ELBO that is
-        reported is then an estimate from those that were met. None is all of them.
+      columns: how many columns a draw looks at, neighbours in an order that is drawn anew at each
+        run; the ELBO that is reported is then an estimate from those met. None is all of them.
       window: steps between two looks at the mean ELBO; a run takes whole windows.
       tolerance: a run has converged once the mean ELBO of a window improves on that of the one
         before by less than `tolerance` times its absolute value; 0 takes all the steps.
@@ -221,11 +227,13 @@ def svi(
         start, unravel = ravel_pytree(fit.q)
         windows = -(-jnp.asarray(steps) // window)
         everything = observations.count.shape[1]
-        some = None if columns is None or columns >= everything else columns
-        seen = observations if some is None else ring(observations, some)
+        seen: Observations | Ring = observations
+        if columns is not None and columns < everything:
+            order_key = jax.random.fold_in(key, windows)  # the windows have the numbers below
+            seen = ring(order_key, observations, columns)
 
         def loss(flat: Array, random: Chance) -> Array:
-            return -_elbo(random, unravel(flat), seen, model=model, columns=some)
+            return -_elbo(random, unravel(flat), seen, model=model)
 
         def step(carry: tuple, random: Chance) -> tuple[tuple, Array]:
             flat, state = whole(carry)
