@@ -21,12 +21,12 @@ from smc_jax.completable import HeldOut, completable_at, held_out_errors
 from smc_jax.data.jester import JOKES
 from smc_jax.data.synthetic import LOADINGS
 from smc_jax.inference import OPTIMISERS, svi
-from smc_jax.loop import Loop, make_loop
+from smc_jax.loop import Loop, Opening, make_loop, make_opening
 from smc_jax.model import gamma_process
 from smc_jax.policies import POLICIES, Policy, Setting
 from smc_jax.policies.equalised import equalised
 from smc_jax.start import STARTS
-from smc_jax.sweep import SHARDS, Sweep, make_sweep
+from smc_jax.sweep import SHARDS, Sweep, make_openings, make_sweep
 from smc_jax.types import Observations
 
 # Which fields an experiment on these data has.
@@ -310,10 +310,32 @@ def make_held_out_errors(config: ConfigDict) -> Callable[[Array, Observations], 
     return held_out_errors(fraction=fraction, noise_deviation=noise)
 
 
-def sweep(config: ConfigDict, loop: Loop) -> Sweep:
+def _placement(config: ConfigDict) -> dict[str, Any]:
     """All seeds of an experiment, or the columns of its matrices, over the devices."""
     devices = jax.devices() if config.shard == "columns" else jax.devices()[: config.seeds]
-    return make_sweep(loop, shard=config.shard, devices=devices)
+    return {"shard": config.shard, "devices": devices}
+
+
+def _rules(config: ConfigDict) -> dict[str, Any]:
+    """What is the same for all policies."""
+    return {
+        "horizon": horizon(config),
+        "initial": initial_size(config),
+        "beta": config.beta,
+        "once": config.once,
+    }
+
+
+def openings(config: ConfigDict) -> Callable[[Array], Opening]:
+    """What the sweeps of all policies begin with, compiled once."""
+    return make_openings(make_opening(make_data(config), **_rules(config)), **_placement(config))
+
+
+def sweep(
+    config: ConfigDict, loop: Loop, openings: Callable[[Array], Opening] | None = None
+) -> Sweep:
+    """All seeds of an experiment; `openings` are for the sweeps of several policies."""
+    return make_sweep(loop, openings=openings, **_placement(config))
 
 
 def build(config: ConfigDict, name: str) -> Loop:
@@ -321,10 +343,7 @@ def build(config: ConfigDict, name: str) -> Loop:
     return make_loop(
         make_data(config),
         make_policy(config, name),
-        horizon=horizon(config),
         refits=config.refits,
-        initial=initial_size(config),
-        beta=config.beta,
-        once=config.once,
         held_out_errors=make_held_out_errors(config),
+        **_rules(config),
     )

@@ -2,15 +2,18 @@
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from jax import Array
 from ml_collections import ConfigDict
 from tqdm import tqdm
 
 from launch import data, experiment, plot, results, settings
 from launch.command import CompileClock
 from smc_jax.completable import HeldOut
+from smc_jax.loop import Opening
 from smc_jax.sweep import Curves, Progress, curves
 
 SECONDS_BETWEEN_CHECKPOINTS = 20.0
@@ -18,7 +21,12 @@ SHARE_OF_CHECKPOINTS = 0.02  # of the time at most: those of a big matrix take s
 
 
 def run_policy(
-    config: ConfigDict, name: str, checkpoint: Path, clock: CompileClock, bar: tqdm
+    config: ConfigDict,
+    name: str,
+    openings: Callable[[Array], Opening],
+    checkpoint: Path,
+    clock: CompileClock,
+    bar: tqdm,
 ) -> tuple[Curves, dict[str, float]]:
     """All seeds of one policy, and the time that they took, refits told to the bar.
 
@@ -37,7 +45,7 @@ def run_policy(
 
     bar.set_postfix_str("compiling")
     loop = experiment.build(config, name)
-    sweep = experiment.sweep(config, loop)
+    sweep = experiment.sweep(config, loop, openings)
     begun: Progress = sweep.start(range(config.first_seed, config.first_seed + config.seeds))
     if checkpoint.exists():
         begun, before = results.load_checkpoint(checkpoint, begun)
@@ -123,14 +131,19 @@ def run(config: ConfigDict, workdir: Path, overall: tqdm | None = None) -> dict[
     remaining = [name for name in asked if name not in finished]
     if not remaining and overall is None:
         print(f"nothing left to run: {workdir} holds the results of {', '.join(asked)}")
+    openings = experiment.openings(config)
     for name in remaining:
         checkpoint = checkpoint_path(workdir, name)
         if overall is None:
             with tqdm(total=settings.refits(config), desc=f"{name:<10}", unit="refit") as bar:
-                finished[name], times[name] = run_policy(config, name, checkpoint, clock, bar)
+                finished[name], times[name] = run_policy(
+                    config, name, openings, checkpoint, clock, bar
+                )
         else:
             overall.set_description(f"{describe(config)}: {name}")
-            finished[name], times[name] = run_policy(config, name, checkpoint, clock, overall)
+            finished[name], times[name] = run_policy(
+                config, name, openings, checkpoint, clock, overall
+            )
         summary = record()
         checkpoint.unlink(missing_ok=True)
     return summary if remaining else record()

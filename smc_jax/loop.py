@@ -47,15 +47,56 @@ def seed_keys(seed: Array) -> SeedKeys:
     return SeedKeys(*jax.random.split(jax.random.key(seed), 5))
 
 
+class Opening(NamedTuple):
+    """A seed before anybody has chosen: the same for all policies."""
+
+    keys: SeedKeys
+    problem: Problem
+    world: World  # after the initial design
+    best: Array  # [horizon]  rewards of the best sequence from there
+
+    def carry(self, state: Any) -> Carry:
+        """What the loop begins with, given the policy's state."""
+        # The truth is for oracles, and its shape that of the data, not of the experiment.
+        problem = self.problem._replace(truth=None)
+        return Carry(self.keys.policy, self.keys.noise, problem, self.world, state)
+
+
 class Loop(NamedTuple):
     """An experiment as pure functions, so that it can be run in segments."""
 
-    start: Callable[[Array], tuple[Carry, Array]]  # seed -> carry, best rewards [horizon]
+    open: Callable[[Array], Opening]  # seed -> what policies share
+    init: Callable[[Opening], Any]  # -> the policy's state
+    start: Callable[[Array], tuple[Carry, Array]]  # both: seed -> carry, best rewards [horizon]
     refit: Callable[[Carry, Array], Carry]  # (carry, key): what begins a batch
     picks: Callable[[Carry, Array], tuple[Carry, Step]]  # (carry, key): the batch itself
     advance: Callable[[Carry, int], tuple[Carry, Refit, Step]]  # so many more batches
     batches: int
     batch: int
+
+
+def make_opening(
+    make_problem: Callable[[Array, Array], Problem],
+    *,
+    horizon: int,
+    initial: int,
+    beta: float = 0.0,
+    once: bool = True,
+) -> Callable[[Array], Opening]:
+    """The function from a seed to its matrix and initial design; see `make_loop`."""
+
+    def opening(seed: Array) -> Opening:
+        keys = seed_keys(seed)
+        problem = make_problem(keys.problem, seed)
+        if problem.entries.size > environment.MOST_ENTRIES:
+            raise ValueError(f"entries: {problem.entries.size} are more than can be numbered")
+        world = environment.initial_design(
+            keys.design, keys.noise, problem, size=initial, beta=beta, once=once
+        )
+        best = environment.best_rewards(problem, world, horizon=horizon, beta=beta, once=once)
+        return Opening(keys, problem, world, best)
+
+    return opening
 
 
 def make_loop(
@@ -84,19 +125,14 @@ def make_loop(
     """
     batch = -(-horizon // refits)
 
+    opening = make_opening(make_problem, horizon=horizon, initial=initial, beta=beta, once=once)
+
+    def init(opened: Opening) -> Any:
+        return policy.init(opened.keys.init, opened.world.view, opened.problem)
+
     def start(seed: Array) -> tuple[Carry, Array]:
-        problem_key, design_key, noise_key, policy_key, init_key = seed_keys(seed)
-        problem = make_problem(problem_key, seed)
-        if problem.entries.size > environment.MOST_ENTRIES:
-            raise ValueError(f"entries: {problem.entries.size} are more than can be numbered")
-        world = environment.initial_design(
-            design_key, noise_key, problem, size=initial, beta=beta, once=once
-        )
-        best = environment.best_rewards(problem, world, horizon=horizon, beta=beta, once=once)
-        state = policy.init(init_key, world.view, problem)
-        # Its shape is that of the data, not of the experiment: without it, one program for all.
-        problem = problem._replace(truth=None)
-        return Carry(policy_key, noise_key, problem, world, state), best
+        opened = opening(seed)
+        return opened.carry(init(opened)), opened.best
 
     def pick(carry: Carry, key: Array) -> tuple[Carry, Step]:
         choose_key, absorb_key = jax.random.split(key)
@@ -127,4 +163,4 @@ def make_loop(
         carry, (refits, steps) = lax.scan(one_batch, carry, length=batches)
         return carry, refits, jax.tree.map(lambda x: x.reshape(-1), steps)
 
-    return Loop(start, refit, picks, advance, -(-horizon // batch), batch)
+    return Loop(opening, init, start, refit, picks, advance, -(-horizon // batch), batch)

@@ -13,7 +13,7 @@ from smc_jax import sharding
 from smc_jax.beliefs import Diagnostics
 from smc_jax.completable import HeldOut
 from smc_jax.environment import Step
-from smc_jax.loop import Carry, Loop, Refit
+from smc_jax.loop import Carry, Loop, Opening, Refit
 
 
 class Progress(NamedTuple):
@@ -79,8 +79,9 @@ def _columns_over(devices: Sequence[jax.Device]) -> Callable[..., Callable[..., 
     def over(function: Callable[..., Any]) -> Callable[..., Any]:
         @jax.jit
         def all_seeds(arguments: Any) -> Any:
-            carry, *rest = lax.map(function, arguments)
-            columns = carry.problem.entries.shape[-1]
+            results = lax.map(function, arguments)
+            given = arguments if isinstance(arguments, Opening | Carry) else results
+            columns = given.problem.entries.shape[-1]
             if columns % len(devices):
                 raise ValueError(
                     f"columns: {columns} cannot be shared out evenly over {len(devices)} devices"
@@ -90,7 +91,7 @@ def _columns_over(devices: Sequence[jax.Device]) -> Callable[..., Callable[..., 
                 spec = sharding.column_spec(array.shape, columns)
                 return lax.with_sharding_constraint(array, spec)
 
-            return jax.tree.map(place, carry), *rest
+            return jax.tree.map(place, results)
 
         def call(arguments: Any) -> Any:
             with jax.set_mesh(mesh):
@@ -104,6 +105,42 @@ def _columns_over(devices: Sequence[jax.Device]) -> Callable[..., Callable[..., 
 SHARDS = ("seeds", "columns")
 
 
+class Placement(NamedTuple):
+    """How many seeds are run on several devices."""
+
+    over: Callable[..., Callable[..., Any]]  # from functions of one seed to functions of many
+    multiple: int  # of which their number must be one
+
+
+def _place(lanes: int, shard: str, devices: Sequence[jax.Device] | None) -> Placement:
+    if shard not in SHARDS:
+        raise ValueError(f"shard: unknown {shard!r}; choose from {', '.join(SHARDS)}")
+    if shard == "columns" and lanes > 1:
+        raise ValueError(f"lanes: must be 1 where columns are shared out, got {lanes}")
+    devices = jax.devices() if devices is None else devices
+    if shard == "columns":
+        return Placement(_columns_over(devices), 1)
+    return Placement(_seeds_over(devices, lanes), len(devices) * lanes)
+
+
+def make_openings(
+    opening: Callable[[Array], Opening],
+    *,
+    lanes: int = 1,
+    shard: str = "seeds",
+    devices: Sequence[jax.Device] | None = None,
+) -> Callable[[Array], Opening]:
+    """Openings of many seeds, to be handed to the sweeps of several policies, and compiled once.
+
+    Args:
+      opening: of one seed, made by `loop.make_opening`.
+      lanes: as those sweeps have it, and so are the others.
+      shard: likewise.
+      devices: likewise.
+    """
+    return _place(lanes, shard, devices).over(opening)
+
+
 def make_sweep(
     loop: Loop,
     *,
@@ -111,6 +148,7 @@ def make_sweep(
     lanes: int = 1,
     shard: str = "seeds",
     devices: Sequence[jax.Device] | None = None,
+    openings: Callable[[Array], Opening] | None = None,
 ) -> Sweep:
     """Runs the loop for many seeds, sharded over devices.
 
@@ -129,24 +167,22 @@ def make_sweep(
         `inference.svi(columns=...)` other columns are looked at together. It is for policies that
         pick from one column at a time: others bring matrices together at every pick.
       devices: all by default.
+      openings: those of the same experiment, made by `make_openings`, where other policies have
+        them too; by default made from the loop.
     """
-    if shard not in SHARDS:
-        raise ValueError(f"shard: unknown {shard!r}; choose from {', '.join(SHARDS)}")
-    if shard == "columns" and lanes > 1:
-        raise ValueError(f"lanes: must be 1 where columns are shared out, got {lanes}")
-    devices = jax.devices() if devices is None else devices
-    over = _seeds_over(devices, lanes) if shard == "seeds" else _columns_over(devices)
-    multiple = len(devices) * lanes if shard == "seeds" else 1
-    begin = over(loop.start)
+    over, multiple = _place(lanes, shard, devices)
+    openings = over(loop.open) if openings is None else openings
+    init = over(loop.init)
     advance = {
         size: over(lambda carry, size=size: loop.advance(carry, size)) for size in (segment, 1)
     }
 
     def start(seeds: Sequence[int]) -> Progress:
         padding = -len(seeds) % multiple
-        carry, best = begin(jnp.asarray([*seeds, *[seeds[-1]] * padding], jnp.uint32))
+        opened = openings(jnp.asarray([*seeds, *[seeds[-1]] * padding], jnp.uint32))
+        carry = opened.carry(init(opened))
         none = np.zeros((len(seeds), 0))
-        best = np.asarray(best)[: len(seeds)]
+        best = np.asarray(opened.best)[: len(seeds)]
         refits = Refit(Diagnostics(none, none, none > 0), HeldOut(none, none))
         return Progress(np.asarray(seeds), carry, best, refits, Step(*5 * [none]))
 
