@@ -91,9 +91,15 @@ def variance_gain(means: Array, best: Array) -> Array:
     groups = best_groups(best)
     sums = jnp.zeros_like(means).at[groups].add(means)  # over the draws of each group
     sizes = jnp.zeros(len(means), means.dtype).at[groups].add(1.0)
-    deviations = sums / jnp.maximum(sizes, 1.0)[:, None] - means.mean(0)
-    variance = sizes @ deviations**2 / len(means)
-    return without_rounding(variance, (means**2).mean(0))
+
+    def average(values: Array, weights: Array) -> Array:
+        # As a product: on CPUs, XLA's sums over the first axis of a long array take 30 times that.
+        return jnp.matmul(weights / len(means), values, precision="highest")
+
+    overall = average(means, jnp.ones_like(sizes))
+    deviations = sums / jnp.maximum(sizes, 1.0)[:, None] - overall
+    scale = average(means**2, jnp.ones_like(sizes))
+    return without_rounding(average(deviations**2, sizes), scale)
 
 
 def information_ratio(regret: Array, gain: Array) -> Array:
@@ -126,7 +132,7 @@ def pruned_choice(
     available: Array,
     gains: Callable[[Array], Array],
     *,
-    chunk: int = 128,
+    chunk: int = 8,
 ) -> Pruned:
     """The choice of `deterministic_choice`, without the gains of actions that it cannot be.
 

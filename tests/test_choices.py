@@ -11,8 +11,7 @@ import pytest
 from problems import dense_entries, make_problem
 from scipy import stats
 
-from smc_jax import beliefs, environment
-from smc_jax.information import deterministic_choice
+from smc_jax import beliefs, environment, information
 from smc_jax.policies import POLICIES, Setting
 from smc_jax.policies.base import Best
 from smc_jax.policies.ids import GAINS, SCOPES, SELECTIONS, Champions, information_directed
@@ -196,7 +195,7 @@ def test_the_best_of_the_columns_is_the_choice_over_all_entries():
     def over_all(reward, gain, available, optimum):
         attainable = jnp.where(available, reward, -jnp.inf).max()
         regret = jnp.maximum(optimum, attainable) - reward
-        return deterministic_choice(*(x.ravel() for x in (regret, gain, available)))
+        return information.deterministic_choice(*(x.ravel() for x in (regret, gain, available)))
 
     rng = np.random.default_rng(0)
     kinds = set()
@@ -254,14 +253,15 @@ def test_regret_is_measured_from_the_average_of_the_best(best_of, spread):
         assert choice == ratio.argmin() != expected.argmax()
 
 
+@pytest.mark.parametrize("gain", ["histogram", "variance"])
 @pytest.mark.parametrize("scope", SCOPES)
-def test_histograms_are_pruned_without_another_choice(scope):
+def test_gains_are_pruned_without_another_choice(scope, gain):
     """Frozen ratios are those of all entries; conditioned ones are made where they can be least."""
     problem, view = seen_problem(rows=6, columns=5)
     choices = []
     for conditioned in (True, False):
         policy = information_directed(
-            jittered(2.0), draws=16, scope=scope, gain="histogram", conditioned=conditioned
+            jittered(2.0), draws=16, scope=scope, gain=gain, conditioned=conditioned
         )
 
         @jax.jit
@@ -272,6 +272,36 @@ def test_histograms_are_pruned_without_another_choice(scope):
         choices.append([int(choice(jax.random.key(number))) for number in range(15)])
     assert choices[0] == choices[1]
     assert len(set(choices[0])) > 1
+
+
+@pytest.mark.parametrize("gain", ["histogram", "variance"])
+@pytest.mark.parametrize("scope", SCOPES)
+def test_every_pick_is_that_of_all_gains_anew(scope, gain):
+    """Bounds and each draw's best entries are kept column by column: none must be out of date."""
+    problem, view = seen_problem(rows=6, columns=5)
+    policy = information_directed(jittered(2.0), draws=16, scope=scope, gain=gain)
+    choose, absorb = jax.jit(policy.choose), jax.jit(policy.absorb)
+    state = policy.init(jax.random.key(0), view, told(problem))
+    state = policy.refit(jax.random.key(1), state, view)
+    picks = int(view.available.sum()) - 1
+    assert picks > 8
+    for key in jax.random.split(jax.random.key(2), picks):
+        mean, variance = (moment.reshape(16, -1) for moment in state.summary.given_theta)
+        available, discount = view.available.ravel(), view.discount.ravel()
+        best = jnp.where(available, discount * mean, -jnp.inf).argmax(1)
+        if gain == "variance":
+            gained = information.variance_gain(mean, best)
+        else:
+            gained = information.histogram_gain(mean, jnp.sqrt(variance), best)
+        assert (gained <= 1.001 * state.summary.gain.ravel() + 1e-5).all()
+        reward = discount * state.summary.mean.ravel()
+        regret = jnp.maximum(state.fixed, jnp.where(available, reward, -jnp.inf).max()) - reward
+        choice = choose(key, state, view)
+        assert choice == information.deterministic_choice(regret, gained, available)
+        row, column = jnp.divmod(choice, 5)
+        view = view._replace(available=view.available.at[row, column].set(False))
+        outcome = Outcome(row, column, jnp.ones(()), jnp.ones(()))
+        state = absorb(key, state, view, outcome)
 
 
 def test_frozen_ratios_stay_until_the_refit():

@@ -1,5 +1,6 @@
 """Information-Directed Sampling: least expected regret squared per bit about the best entry."""
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -8,7 +9,7 @@ from jax import Array, lax
 
 from smc_jax import ensemble, information
 from smc_jax.beliefs import Belief
-from smc_jax.extremes import argmax, mean_of_largest
+from smc_jax.extremes import mean_of_largest
 from smc_jax.policies.base import Best, Policy, Setting, unless_broken
 from smc_jax.policies.live import ColumnView, LiveState, live
 from smc_jax.types import View
@@ -29,8 +30,9 @@ class Scores(NamedTuple):
     """Summary over the draws; for one column without the last axis."""
 
     mean: Array  # [D, N]  mean over draws of the entry's mean
-    gain: Array  # [D, N]  its gaussian gain; an upper bound where the gain is another
+    gain: Array  # [D, N]  its gain if that is gaussian, else an upper bound
     given_theta: Moments | tuple  # nothing where the gain is gaussian
+    favourite: Best | tuple  # [S, N]  each draw's best of the column; likewise
 
 
 class Champions(NamedTuple):
@@ -121,18 +123,22 @@ def information_directed(
         prediction, noise = column.prediction, column.noise[:, None]
         left = _left(scope, noise, prediction)
         conditional = jnp.exp(jnp.log(left).mean(0))  # geometric mean over the draws
+        mean = prediction.mean.mean(0)
         if gain == "gaussian":
             total = (prediction.variance + noise**2).mean(0) + prediction.mean.var(0)
-            kept: Moments | tuple = ()
-        else:  # the variance of the mixture of the draws, whose other gains it bounds
-            known = _known(scope, prediction)
-            total = left.mean(0) + known.var(0)
-            kept = Moments(known, jnp.broadcast_to(left, known.shape))
-        gained = information.gaussian_gain(total, conditional)
-        return Scores(prediction.mean.mean(0), gained, kept)
+            return Scores(mean, information.gaussian_gain(total, conditional), (), ())
+        known = _known(scope, prediction)
+        between = known.var(0)
+        if gain == "variance":  # that of the means given A* is a part of it
+            bound = between
+        else:  # the gaussian gain of the mixture of the draws
+            bound = information.gaussian_gain(left.mean(0) + between, conditional)
+        best_of_column = jax.vmap(Best.of_column, in_axes=(0, None))
+        favourite = best_of_column(column.discount * known, column.available)
+        return Scores(mean, bound, Moments(known, jnp.broadcast_to(left, known.shape)), favourite)
 
     def champions(column: ColumnView) -> Champions:
-        mean, gained, _ = scores(column)
+        mean, gained, *_ = scores(column)
         gained = jnp.where(column.discount > 0, gained, 0.0)  # a hidden value says nothing
         reward = column.discount * mean
         return Champions.of_column(reward, gained, column.available, column.fixed)
@@ -141,45 +147,44 @@ def information_directed(
         del key, view
         return state.summary.choice(state.fixed)
 
-    def best_entries(state: LiveState, view: View) -> Array:
-        """Each draw's best available entry [S]."""
-        reward = view.discount * state.summary.given_theta.mean
-        return jax.vmap(argmax)(jnp.where(view.available, reward, -jnp.inf))
+    def best_entries(state: LiveState) -> Array:
+        """Each draw's best available entry [S], as a flat index."""
+        return jax.vmap(Best.choice)(state.summary.favourite)
+
+    def gains_at(state: LiveState, best: Array, index: Array | slice) -> Array:
+        """Information gains of some entries, by flat index."""
+        mean, variance = (
+            moment.reshape(draws, -1)[:, index] for moment in state.summary.given_theta
+        )
+        if gain == "variance":
+            return information.variance_gain(mean, best)
+        scale = jnp.sqrt(variance)
+        return information.histogram_gain(mean, scale, best, bins=bins, chunk=chunk)
 
     def gains(state: LiveState, view: View) -> Array:
         """Information gain [D, N] of every entry."""
         if gain == "gaussian":
             return state.summary.gain
-        best = best_entries(state, view)
-        mean, variance = (moment.reshape(draws, -1) for moment in state.summary.given_theta)
-        if gain == "variance":
-            value = information.variance_gain(mean, best)
-        else:
-            scale = jnp.sqrt(variance)
-            value = information.histogram_gain(mean, scale, best, bins=bins, chunk=chunk)
-        return value.reshape(view.available.shape)
+        return gains_at(state, best_entries(state), slice(None)).reshape(view.available.shape)
 
-    def pruned_histogram(state: LiveState, view: View, regret: Array) -> Array:
-        """The least ratio of histogram gains, which are made only where they can be it."""
-        best = best_entries(state, view)
-        bound = jnp.minimum(state.summary.gain, information.entropy_of_best(best))
+    def pruned(state: LiveState, view: View, regret: Array) -> Array:
+        """The least ratio of gains, which are found only where they can be it."""
+        best = best_entries(state)
+        entropy = information.entropy_of_best(best)
+        bound = jnp.where(entropy > 0, state.summary.gain, 0.0)
+        if gain == "histogram":
+            bound = jnp.minimum(bound, entropy)
         bound = jnp.where(view.discount > 0, bound, 0.0).ravel()
-        moments = Moments(*(x.reshape(draws, -1) for x in state.summary.given_theta))
-
-        def gains_at(index: Array) -> Array:
-            mean, variance = (moment[:, index] for moment in moments)
-            scale = jnp.sqrt(variance)
-            return information.histogram_gain(mean, scale, best, bins=bins, chunk=chunk)
-
-        return information.pruned_choice(regret, bound, view.available.ravel(), gains_at).choice
+        found = functools.partial(gains_at, state, best)
+        return information.pruned_choice(regret, bound, view.available.ravel(), found).choice
 
     def choose_of_all(key: Array, state: LiveState, view: View) -> Array:
         reward = view.discount * state.summary.mean
         attainable = jnp.where(view.available, reward, -jnp.inf).max()
         # An entry may beat the average of the best ones: it is then without regret, and picked.
         regret = (jnp.maximum(state.fixed, attainable) - reward).ravel()
-        if gain == "histogram" and conditioned and selection == "deterministic":
-            choice = pruned_histogram(state, view, regret)
+        if gain != "gaussian" and conditioned and selection == "deterministic":
+            choice = pruned(state, view, regret)
             return unless_broken(choice, regret + state.summary.gain.ravel())
         gained = gains(state, view) if conditioned else state.summary.gain
         gained = jnp.where(view.discount > 0, gained, 0.0).ravel()
