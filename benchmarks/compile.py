@@ -1,11 +1,11 @@
-"""What compilation costs the synthetic experiment, with an empty cache and with a filled one.
+"""What compilation costs `make run`, with an empty cache and with a filled one.
 
-python -m benchmarks.compile [--policies=ids --seeds=4 --horizon=2600 --refits=40 --repeats=1]
+python -m benchmarks.compile [--repeats=1 --policies=ids --seeds=4 --horizon=2600 --refits=40]
 
 Each repeat runs `launch.run` on configs/synthetic.py twice, in fresh processes, with a cache of
-compiled programs that is empty at first. Times are from the start of the process, the import of
-JAX included: to compile is what the run's summary.json says, the first picks are the first batch
-of all seeds, and the whole is until the process ends.
+compiled programs that is empty at first; what is not given is as the config has it. Times are from
+the start of the process, the import of JAX included: to compile is what the run's summary.json
+says, the first picks are the first batch of all seeds, and the whole is until the process ends.
 """
 
 import json
@@ -19,14 +19,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from absl import app, flags
+from tqdm import tqdm
 
 import launch  # noqa: F401  sets up the machine before JAX is imported
 from benchmarks import timing
 
-POLICIES = flags.DEFINE_string("policies", "ids", "Which policies.")
-SEEDS = flags.DEFINE_integer("seeds", 4, "Of the run.", lower_bound=1)
-HORIZON = flags.DEFINE_integer("horizon", 2600, "Picks a seed.", lower_bound=1)
-REFITS = flags.DEFINE_integer("refits", 40, "Batches of it.", lower_bound=1)
+POLICIES = flags.DEFINE_string("policies", None, "Which policies.")
+SEEDS = flags.DEFINE_integer("seeds", None, "Of the run.", lower_bound=1)
+HORIZON = flags.DEFINE_integer("horizon", None, "Picks a seed.", lower_bound=1)
+REFITS = flags.DEFINE_integer("refits", None, "Batches of it.", lower_bound=1)
 REPEATS = flags.DEFINE_integer("repeats", 1, "Pairs of runs.", lower_bound=1)
 ROOT = Path(__file__).resolve().parent.parent
 # `python -m launch.run` that says when the first batch is there.
@@ -53,13 +54,17 @@ def children() -> float:
     return used.ru_utime + used.ru_stime
 
 
+def settings() -> list[str]:
+    """What was given, as flags of `launch.run`."""
+    given = {flag.name: flag.value for flag in (POLICIES, SEEDS, HORIZON, REFITS)}
+    return [f"--config.{name}={value}" for name, value in given.items() if value is not None]
+
+
 def run(cache: Path, workdir: Path) -> tuple[dict[str, float], float]:
     """Seconds of one run, by kind, and those of the processor for the whole."""
     command = [
         *(sys.executable, "-c", PROGRAM, f"--config={ROOT / 'configs' / 'synthetic.py'}"),
-        *(f"--workdir={workdir}", f"--config.policies={POLICIES.value}"),
-        *(f"--config.seeds={SEEDS.value}", f"--config.horizon={HORIZON.value}"),
-        f"--config.refits={REFITS.value}",
+        *(f"--workdir={workdir}", *settings()),
     ]
     environment = os.environ | {
         "JAX_COMPILATION_CACHE_DIR": str(cache),
@@ -82,7 +87,7 @@ def main(arguments: Sequence[str]) -> None:
     del arguments
     seconds: dict[str, dict[str, list[float]]] = {kind: {} for kind in KINDS}
     processor: dict[str, list[float]] = {"empty": [], "filled": []}
-    for _ in range(REPEATS.value):
+    for _ in tqdm(range(REPEATS.value), unit="pair of runs"):
         with tempfile.TemporaryDirectory() as folder:
             for cache in processor:
                 found, busy = run(Path(folder) / "cache", Path(folder) / cache)
@@ -96,7 +101,7 @@ def main(arguments: Sequence[str]) -> None:
         }
         for kind, both in seconds.items()
     }
-    run_of = f"{POLICIES.value}, {SEEDS.value} seeds, {HORIZON.value} picks"
+    run_of = " ".join(["configs/synthetic.py", *settings()])
     for kind, both in timings.items():
         print(timing.table(f"{kind}, {run_of}", both, peer="empty", unit=1.0))
     share = timings["compile"]["filled"].median / timings["whole run"]["filled"].median

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
+from tqdm import tqdm
 
 FOLDER = Path("results") / "benchmarks"
 Name = TypeVar("Name", bound=Hashable)
@@ -55,14 +56,17 @@ def interleaved(programs: Mapping[Name, Callable[[], Any]], *, repeats: int) -> 
     In turn, so that what else the machine does hits all of them alike.
     """
     told: dict[Name, list[Told]] = {name: [] for name in programs}
-    for program in programs.values():
-        jax.block_until_ready(program())
-    for _ in range(repeats):
-        for name, program in programs.items():
-            began, busy = time.perf_counter(), time.process_time()
-            answer = jax.block_until_ready(program())
-            ours = Told(time.perf_counter() - began, time.process_time() - busy)
-            told[name].append(answer if isinstance(answer, Told) else ours)
+    with tqdm(total=(repeats + 1) * len(programs), desc="timing", leave=False) as bar:
+        for program in programs.values():
+            jax.block_until_ready(program())
+            bar.update()
+        for _ in range(repeats):
+            for name, program in programs.items():
+                began, busy = time.perf_counter(), time.process_time()
+                answer = jax.block_until_ready(program())
+                ours = Told(time.perf_counter() - began, time.process_time() - busy)
+                told[name].append(answer if isinstance(answer, Told) else ours)
+                bar.update()
     return {
         name: Timing.of(*([*column] for column in zip(*each, strict=True)))
         for name, each in told.items()
