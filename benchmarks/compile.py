@@ -87,13 +87,16 @@ def main(arguments: Sequence[str]) -> None:
     del arguments
     seconds: dict[str, dict[str, list[float]]] = {kind: {} for kind in KINDS}
     processor: dict[str, list[float]] = {"empty": [], "filled": []}
-    for _ in tqdm(range(REPEATS.value), unit="pair of runs"):
+    bar = tqdm(total=2 * REPEATS.value, unit="run", leave=False)
+    for _ in range(REPEATS.value):
         with tempfile.TemporaryDirectory() as folder:
             for cache in processor:
                 found, busy = run(Path(folder) / "cache", Path(folder) / cache)
+                bar.update()
                 processor[cache].append(busy)
                 for kind, value in found.items():
                     seconds[kind].setdefault(cache, []).append(value)
+    bar.close()
     timings = {
         kind: {
             cache: timing.Timing.of(each, processor[cache] if kind == "whole run" else ())

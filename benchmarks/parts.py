@@ -1,5 +1,7 @@
 """Where the time goes: the parts of a step of SVI, and of what begins a batch of ids.
 
+Beside them the average of all draws of the matrix, by a sum and by a product with weights.
+
 python -m benchmarks.parts [--rows=100 --columns=1000 --repeats=9]
 
 Each part is a program of its own, on the inputs that it has in the whole. Their sum is not quite
@@ -99,6 +101,17 @@ def batch_parts(
     }
 
 
+def averages(entries: int) -> dict[str, Callable[[], Any]]:
+    """The mean over draws of so many entries, in two ways."""
+    values = jax.random.normal(jax.random.key(0), (DRAWS, entries))
+    weights = jnp.full(DRAWS, 1.0 / DRAWS)
+    by_sum, by_product = jax.jit(lambda values: values.mean(0)), jax.jit(jnp.matmul)
+    return {
+        "as a sum": lambda: by_sum(values),
+        "as a product": lambda: by_product(weights, values),
+    }
+
+
 def main(arguments: Sequence[str]) -> None:
     """Times all parts in turn."""
     del arguments
@@ -116,6 +129,7 @@ def main(arguments: Sequence[str]) -> None:
     for title, parts in (
         ("one step of SVI", step_parts(fit, view)),
         ("what begins a batch of ids", batch_parts(fit, view, problem, best_of)),
+        (f"the average of {DRAWS} draws", averages(rows * columns)),
     ):
         timings = timing.interleaved(parts, repeats=REPEATS.value)
         if STEP in timings:

@@ -239,6 +239,9 @@ def main(arguments: Sequence[str]) -> None:
             f"{case.rows:>6}{case.columns:>9}{case.rank:>4}{case.draws:>4}{1e3 * cost.step:>11.2f}"
             f"{cost.draw:>11.3f}{1e3 * cost.pick:>11.3f}{each:>13.2f}{cost.memory:>8.0f}"
         )
+    if len(costs) < 6:
+        print("too few sizes to fit a model of cost; nothing is kept")
+        return
     fitted = {
         name: exponents({case: getattr(cost, name) for case, cost in costs.items()})
         for name in Cost._fields

@@ -9,13 +9,13 @@ Time: a quarter of an hour for ten seeds on two cores, compilation included. Wit
 Expected (seeds 0-9), regret at 100 % of the horizon of 2,600, by true rank:
                 1      5     10     15     20
   ids         310    237    294    390    546
-  thompson    365    322    428    564    720
+  thompson    365    321    428    566    720
   oracle      343    273    378    500    622
-  empirical   473    580    820   1024   1239
-  optspace    487    753    974   1182   1335
-  particle    455    476    673    789    951
-  icf         443    407    655    842   1019
-  greedy      334    287    353    485    615
+  empirical   473    582    826   1003   1221
+  optspace    489    719   1041   1209   1296
+  particle    457    465    654    789    958
+  icf         439    408    669    835   1020
+  greedy      334    286    353    485    615
   random     1072   2062   2881   3510   4070
 
 Each baseline's own settings were chosen on development seeds 1000-1003 at true ranks 1, 5 and 20,

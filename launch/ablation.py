@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> None:
         config.inference.start, config.inference.optimiser = start, optimiser
         fit = jax.jit(single_fit(config, SEEN.value))
         elbo, rmse, *_ = np.array([fit(np.uint32(seed)) for seed in seeds]).T
-        sweep = experiment.sweep(config, experiment.build(config, "ids"))
+        _, sweep = experiment.sweeps(config)("ids")
         began, compiled = time.monotonic(), clock.seconds
         *_, last = sweep.go_on(sweep.start(seeds))
         seconds = time.monotonic() - began - (clock.seconds - compiled)

@@ -20,8 +20,9 @@ from smc_jax import beliefs
 from smc_jax.completable import HeldOut, completable_at, held_out_errors
 from smc_jax.data.jester import JOKES
 from smc_jax.data.synthetic import LOADINGS
+from smc_jax.environment import Problem
 from smc_jax.inference import OPTIMISERS, svi
-from smc_jax.loop import Loop, Opening, make_loop, make_opening
+from smc_jax.loop import Loop, make_loop, make_opening
 from smc_jax.model import gamma_process
 from smc_jax.policies import POLICIES, Policy, Setting
 from smc_jax.policies.equalised import equalised
@@ -151,13 +152,14 @@ def validate(config: ConfigDict) -> None:
     require(config.equalise_strength > 0.0, "equalise_strength", "must be positive")
     for group in ("ids", "oracle", "mean_oracle"):
         best_of = config[group].best_of
-        require(best_of is None or best_of >= 1, f"{group}.best_of", "is too small")
+        require(best_of is None or best_of >= 1, f"{group}.best_of", "must be at least 1")
         one = config.once or config.beta == 0.0 or best_of == 1 or group not in policy_names(config)
         require(one, f"{group}.best_of", "must be 1 where entries are chosen again and again")
     chosen_once = config.once or not config.equalise
     require(chosen_once, "equalise", "is for entries that are chosen once: set once=True")
     for field in ("draws", "bins", "chunk"):
-        require(config.ids[field] >= (2 if field == "bins" else 1), f"ids.{field}", "is too small")
+        least = 2 if field == "bins" else 1
+        require(config.ids[field] >= least, f"ids.{field}", f"must be at least {least}")
     for field in AT_LEAST_ONE:
         group, name = field.split(".")
         require(config[group][name] >= 1, field, "must be at least 1")
@@ -326,22 +328,24 @@ def _rules(config: ConfigDict) -> dict[str, Any]:
     }
 
 
-def openings(config: ConfigDict) -> Callable[[Array], Opening]:
-    """What the sweeps of all policies begin with, compiled once."""
-    return make_openings(make_opening(make_data(config), **_rules(config)), **_placement(config))
+def sweeps(config: ConfigDict) -> Callable[[str], tuple[Loop, Sweep]]:
+    """From a policy's name to its loop and sweep; their data and openings are made once for all."""
+    make_problem, place = make_data(config), _placement(config)
+    openings = make_openings(make_opening(make_problem, **_rules(config)), **place)
+
+    def of_policy(name: str) -> tuple[Loop, Sweep]:
+        loop = build(config, name, make_problem)
+        return loop, make_sweep(loop, openings=openings, **place)
+
+    return of_policy
 
 
-def sweep(
-    config: ConfigDict, loop: Loop, openings: Callable[[Array], Opening] | None = None
-) -> Sweep:
-    """All seeds of an experiment; `openings` are for the sweeps of several policies."""
-    return make_sweep(loop, openings=openings, **_placement(config))
-
-
-def build(config: ConfigDict, name: str) -> Loop:
-    """The experiment with one policy."""
+def build(
+    config: ConfigDict, name: str, make_problem: Callable[..., Problem] | None = None
+) -> Loop:
+    """The experiment with one policy, on data that several may share."""
     return make_loop(
-        make_data(config),
+        make_data(config) if make_problem is None else make_problem,
         make_policy(config, name),
         refits=config.refits,
         held_out_errors=make_held_out_errors(config),

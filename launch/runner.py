@@ -6,15 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from jax import Array
 from ml_collections import ConfigDict
 from tqdm import tqdm
 
 from launch import data, experiment, plot, results, settings
 from launch.command import CompileClock
 from smc_jax.completable import HeldOut
-from smc_jax.loop import Opening
-from smc_jax.sweep import Curves, Progress, curves
+from smc_jax.loop import Loop
+from smc_jax.sweep import Curves, Progress, Sweep, curves
 
 SECONDS_BETWEEN_CHECKPOINTS = 20.0
 SHARE_OF_CHECKPOINTS = 0.02  # of the time at most: those of a big matrix take seconds to write
@@ -23,7 +22,7 @@ SHARE_OF_CHECKPOINTS = 0.02  # of the time at most: those of a big matrix take s
 def run_policy(
     config: ConfigDict,
     name: str,
-    openings: Callable[[Array], Opening],
+    sweep_of: Callable[[str], tuple[Loop, Sweep]],
     checkpoint: Path,
     clock: CompileClock,
     bar: tqdm,
@@ -44,8 +43,7 @@ def run_policy(
         }
 
     bar.set_postfix_str("compiling")
-    loop = experiment.build(config, name)
-    sweep = experiment.sweep(config, loop, openings)
+    loop, sweep = sweep_of(name)
     begun: Progress = sweep.start(range(config.first_seed, config.first_seed + config.seeds))
     if checkpoint.exists():
         begun, before = results.load_checkpoint(checkpoint, begun)
@@ -68,7 +66,7 @@ def run_policy(
             if now - saved > wait:
                 results.save_checkpoint(checkpoint, progress, times())
                 saved = time.monotonic()
-                wait = max(wait, (saved - now) / SHARE_OF_CHECKPOINTS)
+                wait = max(SECONDS_BETWEEN_CHECKPOINTS, (saved - now) / SHARE_OF_CHECKPOINTS)
     except KeyboardInterrupt:
         results.save_checkpoint(checkpoint, progress, times())
         raise
@@ -129,24 +127,23 @@ def run(config: ConfigDict, workdir: Path, overall: tqdm | None = None) -> dict[
         return summary
 
     remaining = [name for name in asked if name not in finished]
-    if not remaining and overall is None:
-        print(f"nothing left to run: {workdir} holds the results of {', '.join(asked)}")
-    openings = experiment.openings(config)
+    if not remaining:
+        if overall is None:
+            print(f"nothing left to run: {workdir} holds the results of {', '.join(asked)}")
+        return record()
+    sweep_of = experiment.sweeps(config)
     for name in remaining:
         checkpoint = checkpoint_path(workdir, name)
         if overall is None:
             with tqdm(total=settings.refits(config), desc=f"{name:<10}", unit="refit") as bar:
-                finished[name], times[name] = run_policy(
-                    config, name, openings, checkpoint, clock, bar
-                )
+                ran = run_policy(config, name, sweep_of, checkpoint, clock, bar)
         else:
             overall.set_description(f"{describe(config)}: {name}")
-            finished[name], times[name] = run_policy(
-                config, name, openings, checkpoint, clock, overall
-            )
+            ran = run_policy(config, name, sweep_of, checkpoint, clock, overall)
+        finished[name], times[name] = ran
         summary = record()
         checkpoint.unlink(missing_ok=True)
-    return summary if remaining else record()
+    return summary
 
 
 def describe(config: ConfigDict) -> str:

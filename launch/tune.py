@@ -33,7 +33,7 @@ def regrets(config: ConfigDict, policy: str, bar: tqdm) -> list[float]:
     """Mean regret at the end of the horizon, panel by panel."""
     means = []
     for panel in experiment.panels(config).values():
-        sweep = experiment.sweep(panel, experiment.build(panel, policy))
+        _, sweep = experiment.sweeps(panel)(policy)
         seeds = range(panel.first_seed, panel.first_seed + panel.seeds)
         *_, last = sweep.go_on(sweep.start(seeds))
         means.append(float(curves(last).regret[:, -1].mean()))

@@ -81,8 +81,9 @@ def ring(key: Array, observations: Observations, columns: int) -> Ring:
     """
     devices = shards(observations.count.shape[1])
     each = [split(x, 1, devices) for x in observations]
-    own = max(columns // devices, 1)
-    order = jax.random.permutation(key, each[0].shape[-1])
+    everything = each[0].shape[-1]  # of one device
+    own = min(max(columns // devices, 1), everything)
+    order = jax.random.permutation(key, everything)
     order = jnp.concatenate([order, order[: own - 1]])
     return Ring(order, Observations(*(jnp.take(x, order, axis=-1) for x in each)), own)
 

@@ -58,7 +58,8 @@ def normal_bins(mean: Array, scale: Array, bins: int) -> Array:
 
 def entropy_of_best(best: Array) -> Array:
     """H(A*) [] of the best actions [S] of equally likely draws: no outcome says more about A*."""
-    share = jnp.zeros(best.shape).at[best_groups(best)].add(1.0 / best.size)
+    # Counts, divided once: the share of a best action that all agree on is then 1, and H is 0.
+    share = jnp.zeros(best.shape).at[best_groups(best)].add(1.0) / best.size
     return -xlogy(share, share).sum()
 
 
@@ -132,24 +133,27 @@ def pruned_choice(
     available: Array,
     gains: Callable[[Array], Array],
     *,
-    chunk: int = 8,
+    rounding: ArrayLike = 1e-5,
+    first: int = 8,
+    chunk: int = 128,
 ) -> Pruned:
     """The choice of `deterministic_choice`, without the gains of actions that it cannot be.
 
     An upper bound on the gain bounds the ratio from below. Actions are evaluated in the order of
-    that, `chunk` at once, until none that is left can have a ratio as small as the best found.
+    that, until none that is left can have a ratio as small as the best found. A few are most often
+    enough; where they are not, there may be many more, and larger chunks of them are evaluated.
 
     Args:
       regret: [A].
       bound: [A], at least the gain; zero where nothing is learned.
       available: [A].
       gains: from indices [C] of actions to their gains [C].
-      chunk: C.
+      rounding: how far above its bound it may leave a gain, in the units of these.
+      first: C at first.
+      chunk: C from then on.
     """
     size = regret.size
-    chunk = min(chunk, size)
-    # Rounding may leave a gain just above its bound.
-    slack = jnp.where(bound > 0.0, 1.001 * bound + 1e-5, 0.0)
+    slack = jnp.where(bound > 0.0, 1.001 * bound + rounding, 0.0)
     floor = jnp.where(available, information_ratio(regret, slack), jnp.inf)
 
     def unfinished(state: tuple) -> Array:
@@ -157,22 +161,24 @@ def pruned_choice(
         least = floor.min()
         return (least <= ratio) & jnp.isfinite(least)
 
-    def evaluate(state: tuple) -> tuple:
+    def evaluate(state: tuple, number: int) -> tuple:
         floor, ratio, choice, evaluated = state
-        least, index = lax.top_k(-floor, chunk)
+        least, index = lax.top_k(-floor, min(number, size))
         candidate = jnp.isfinite(least)
         found = jnp.where(candidate, information_ratio(regret[index], gains(index)), jnp.inf)
-        first = jnp.where(found == found.min(), index, size).min()
-        better = (found.min() < ratio) | ((found.min() == ratio) & (first < choice))
+        earliest = jnp.where(found == found.min(), index, size).min()
+        better = (found.min() < ratio) | ((found.min() == ratio) & (earliest < choice))
         return (
             floor.at[index].set(jnp.inf),
             jnp.where(better, found.min(), ratio),
-            jnp.where(better, first, choice),
+            jnp.where(better, earliest, choice),
             evaluated + candidate.sum(),
         )
 
     start = (floor, jnp.full((), jnp.inf, floor.dtype), jnp.full((), size), jnp.zeros((), int))
-    _, ratio, choice, evaluated = lax.while_loop(unfinished, evaluate, start)
+    _, ratio, choice, evaluated = lax.while_loop(
+        unfinished, lambda state: evaluate(state, chunk), evaluate(start, first)
+    )
     fallback = argmin(jnp.where(available, regret, jnp.inf))
     return Pruned(jnp.where(jnp.isfinite(ratio), choice, fallback), evaluated)
 

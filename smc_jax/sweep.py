@@ -106,7 +106,7 @@ SHARDS = ("seeds", "columns")
 
 
 class Placement(NamedTuple):
-    """How many seeds are run on several devices."""
+    """Where seeds are run."""
 
     over: Callable[..., Callable[..., Any]]  # from functions of one seed to functions of many
     multiple: int  # of which their number must be one

@@ -87,7 +87,8 @@ def test_elbo_gradient():
 
 
 @pytest.mark.parametrize(
-    ("width", "columns", "devices"), [(1, 7, 1), (3, 7, 1), (7, 7, 1), (2, 8, 2), (4, 8, 2)]
+    ("width", "columns", "devices"),
+    [(1, 7, 1), (3, 7, 1), (7, 7, 1), (9, 7, 1), (2, 8, 2), (4, 8, 2), (5, 8, 2), (1, 8, 2)],
 )
 @pytest.mark.parametrize("noise_spread", [0.0, 0.3])
 @pytest.mark.usefixtures("x64")
@@ -101,7 +102,8 @@ def test_columns_at_random_leave_the_gradient_unbiased(width, columns, devices, 
         def one(start):
             ring = inference.ring(jax.random.key(7), observations, width)
             taken, seen, factor = inference.columns_from(start, ring, parameters)
-            assert seen.count.shape == (4, width)
+            each = min(max(width // devices, 1), columns // devices)
+            assert seen.count.shape == (4, each * devices)
             return factor * model.log_likelihood(taken, seen)
 
         return jax.vmap(one)(jnp.arange(columns)).mean()
@@ -161,6 +163,27 @@ def test_columns_taken_together_are_a_random_sample():
     expected = columns**2 / width * (1 - width / columns) * np.var(alone, ddof=1)
     found = estimate(jax.random.split(jax.random.key(1), 4000)).var()
     assert abs(found / expected - 1) < 0.1
+
+
+def test_every_run_has_an_order_of_its_own(monkeypatch):
+    """Drawn with a key that is none of the steps'."""
+    given = []
+
+    def ring(key, *others):
+        given.append(tuple(jax.random.key_data(key).tolist()))
+        return original(key, *others)
+
+    original = inference.ring
+    monkeypatch.setattr(inference, "ring", ring)
+    observations = low_rank_data(1, **DATA)
+    svi, windows = make_svi(columns=5, window=1), 3
+    fit = svi.init(STARTS["spectral"](MODEL)(jax.random.key(0), observations))
+    keys = jax.random.split(jax.random.key(1), 2)
+    for key in keys:
+        svi.run(key, fit, observations, windows)
+    used = [jax.random.fold_in(key, index) for key in keys for index in range(windows)]
+    assert len(given) == 2
+    assert len({*given, *(tuple(jax.random.key_data(key).tolist()) for key in used)}) == 8
 
 
 def test_svi_with_some_columns_comes_close_to_svi_with_all():

@@ -1,5 +1,6 @@
 """The information code against independent float64 NumPy references."""
 
+import functools
 import itertools
 
 import jax
@@ -311,9 +312,9 @@ def pruning_instance(seed, actions=600, draws=12):
     return tuple(map(jnp.asarray, (regret, means, scales, best, available)))
 
 
-@pytest.mark.parametrize("chunk", [1, 32, 1000])
+@pytest.mark.parametrize(("first", "chunk"), [(1, 1), (8, 32), (1000, 1000)])
 @pytest.mark.parametrize("seed", range(4))
-def test_a_pruned_choice_is_that_of_brute_force(seed, chunk):
+def test_a_pruned_choice_is_that_of_brute_force(seed, first, chunk):
     regret, means, scales, best, available = pruning_instance(seed)
     gain = information.histogram_gain(means, scales, best)
     conditional = jnp.exp(2 * jnp.log(scales).mean(0))
@@ -326,18 +327,42 @@ def test_a_pruned_choice_is_that_of_brute_force(seed, chunk):
     def gains(index):
         return information.histogram_gain(means[:, index], scales[:, index], best)
 
+    prune = functools.partial(information.pruned_choice, first=first, chunk=chunk)
     brute = information.deterministic_choice(regret, gain, available)
-    found = information.pruned_choice(regret, bound, available, gains, chunk=chunk)
+    found = prune(regret, bound, available, gains)
     assert found.choice == brute
     assert 0 < found.evaluated < (300 if chunk <= 32 else 601)
     # An action without regret is chosen before all others, the first of them.
     free = regret.at[jnp.asarray([410, 77])].set(0.0)
     open_to_all = jnp.ones_like(available)
-    assert information.pruned_choice(free, bound, open_to_all, gains, chunk=chunk).choice == 77
+    assert prune(free, bound, open_to_all, gains).choice == 77
     # Where nothing can be learned at a loss, the least regret.
-    nothing = information.pruned_choice(regret, 0 * bound, available, gains, chunk=chunk)
+    nothing = prune(regret, 0 * bound, available, gains)
     assert nothing.choice == jnp.where(available, regret, jnp.inf).argmin()
     assert nothing.evaluated == 0
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e4])
+@pytest.mark.parametrize("seed", range(2))
+def test_variance_gains_are_pruned_in_any_unit(seed, unit):
+    regret, means, _, best, available = pruning_instance(seed)
+    regret, means = unit * regret, unit * means
+    gain, bound = information.variance_gain(means, best), means.var(0)
+    assert (gain <= 1.001 * bound).all()
+
+    def gains(index):
+        return information.variance_gain(means[:, index], best)
+
+    brute = information.deterministic_choice(regret, gain, available)
+    rounding = 1e-5 * bound.max()
+    found = information.pruned_choice(regret, bound, available, gains, rounding=rounding)
+    assert found.choice == brute
+    assert 0 < found.evaluated < 300
+
+
+@pytest.mark.parametrize("draws", [12, 16, 50])
+def test_what_all_draws_agree_on_has_no_entropy(draws):
+    assert information.entropy_of_best(jnp.full(draws, 3)) == 0.0
 
 
 def test_entropy_of_the_best_action():

@@ -73,7 +73,8 @@ def test_seeds_in_a_vmap_make_the_same_picks():
     replay(progress, curves, 0)
 
 
-def test_policies_share_the_program_that_opens_them():
+@pytest.mark.parametrize("settings", [{}, {"lanes": 2}, {"shard": "columns"}])
+def test_policies_share_the_program_that_opens_them(settings):
     traced = []
 
     def data(key, seed):
@@ -82,14 +83,14 @@ def test_policies_share_the_program_that_opens_them():
 
     names, seeds = ("oracle", "random"), [0, 1, 2]
     loops = [experiment(make_policy(name), data=data) for name in names]
-    openings = sweep.make_openings(loops[0].open)
+    openings = sweep.make_openings(loops[0].open, **settings)
     together, times = [], []
     for loop in loops:
-        together.append(run(loop, seeds, openings=openings)[1])
+        together.append(run(loop, seeds, openings=openings, **settings)[1])
         times.append(len(traced))
     assert times[0] == times[1] > 0
     for loop, curves in zip(loops, together, strict=True):
-        assert_same(curves, run(loop, seeds)[1])
+        assert_same(curves, run(loop, seeds, **settings)[1])
 
 
 def test_a_pick_copies_nothing_of_the_size_of_the_matrix():

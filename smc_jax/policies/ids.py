@@ -23,7 +23,7 @@ class Moments(NamedTuple):
     """What is left to know of an entry once theta is known."""
 
     mean: Array  # [S, D, N]
-    variance: Array  # [S, D, N]
+    variance: Array | tuple  # [S, D, N]; nothing where the gain is that of the means
 
 
 class Scores(NamedTuple):
@@ -130,12 +130,13 @@ def information_directed(
         known = _known(scope, prediction)
         between = known.var(0)
         if gain == "variance":  # that of the means given A* is a part of it
-            bound = between
+            bound, moments = between, Moments(known, ())
         else:  # the gaussian gain of the mixture of the draws
             bound = information.gaussian_gain(left.mean(0) + between, conditional)
+            moments = Moments(known, jnp.broadcast_to(left, known.shape))
         best_of_column = jax.vmap(Best.of_column, in_axes=(0, None))
         favourite = best_of_column(column.discount * known, column.available)
-        return Scores(mean, bound, Moments(known, jnp.broadcast_to(left, known.shape)), favourite)
+        return Scores(mean, bound, moments, favourite)
 
     def champions(column: ColumnView) -> Champions:
         mean, gained, *_ = scores(column)
@@ -153,13 +154,15 @@ def information_directed(
 
     def gains_at(state: LiveState, best: Array, index: Array | slice) -> Array:
         """Information gains of some entries, by flat index."""
-        mean, variance = (
-            moment.reshape(draws, -1)[:, index] for moment in state.summary.given_theta
-        )
+
+        def at(moment: Array) -> Array:
+            return moment.reshape(draws, -1)[:, index]
+
+        mean, variance = state.summary.given_theta
         if gain == "variance":
-            return information.variance_gain(mean, best)
-        scale = jnp.sqrt(variance)
-        return information.histogram_gain(mean, scale, best, bins=bins, chunk=chunk)
+            return information.variance_gain(at(mean), best)
+        scale = jnp.sqrt(at(variance))
+        return information.histogram_gain(at(mean), scale, best, bins=bins, chunk=chunk)
 
     def gains(state: LiveState, view: View) -> Array:
         """Information gain [D, N] of every entry."""
@@ -171,12 +174,17 @@ def information_directed(
         """The least ratio of gains, which are found only where they can be it."""
         best = best_entries(state)
         entropy = information.entropy_of_best(best)
-        bound = jnp.where(entropy > 0, state.summary.gain, 0.0)
+        bound = jnp.where((view.discount > 0) & (entropy > 0), state.summary.gain, 0.0).ravel()
         if gain == "histogram":
             bound = jnp.minimum(bound, entropy)
-        bound = jnp.where(view.discount > 0, bound, 0.0).ravel()
-        found = functools.partial(gains_at, state, best)
-        return information.pruned_choice(regret, bound, view.available.ravel(), found).choice
+        unit = bound.max() if gain == "variance" else 1.0  # that of the data, or nats
+        return information.pruned_choice(
+            regret,
+            bound,
+            view.available.ravel(),
+            functools.partial(gains_at, state, best),
+            rounding=1e-5 * unit,
+        ).choice
 
     def choose_of_all(key: Array, state: LiveState, view: View) -> Array:
         reward = view.discount * state.summary.mean
