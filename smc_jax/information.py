@@ -135,7 +135,7 @@ def pruned_choice(
     *,
     rounding: ArrayLike = 1e-5,
     first: int = 8,
-    chunk: int = 128,
+    chunk: int = 32,
 ) -> Pruned:
     """The choice of `deterministic_choice`, without the gains of actions that it cannot be.
 
