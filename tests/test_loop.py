@@ -1,4 +1,4 @@
-"""Invariances of the loop and the sweep on a tiny experiment, and the synthetic data."""
+"""Invariances of the loop and the sweep on a tiny experiment."""
 
 import functools
 import re
@@ -360,43 +360,6 @@ def test_asking_for_errors_changes_no_choice_and_the_run_ends_where_told():
     assert {x.shape for x in short[:4]} == {(3, 20)}
     assert {x.shape for x in short[4:]} == {(3, 4)}
     assert (short.regret == 0).all()
-
-
-def test_columns_have_the_stated_covariance():
-    problem = synthetic(rows=4, columns=40_000, true_rank=2, noise_variance=0.3)(jax.random.key(0))
-    w = np.asarray(problem.truth.loadings, np.float64)
-    expected = w @ w.T + 0.3 * np.eye(4)
-    entries = np.asarray(problem.entries, np.float64)
-    variances = np.outer(np.diag(expected), np.diag(expected)) + expected**2
-    z = (entries @ entries.T / 40_000 - expected) / np.sqrt(variances / 40_000)
-    assert np.abs(z).max() < 5  # ten moments: fails for 6e-6 of the seeds
-    np.testing.assert_allclose(problem.truth.sigma**2, 0.3, rtol=1e-6)
-
-
-def test_noise_of_the_look_leaves_a_matrix_of_the_true_rank():
-    problem = NOISY(jax.random.key(0))
-    assert np.linalg.matrix_rank(np.asarray(problem.entries), tol=1e-3) == 3
-    np.testing.assert_allclose(problem.noise**2, 0.1, rtol=1e-6)
-    assert DATA(jax.random.key(0)).noise == 0
-    assert np.linalg.matrix_rank(np.asarray(DATA(jax.random.key(0)).entries), tol=1e-3) == ROWS
-
-
-def test_kinds_of_loadings():
-    def loadings(kind, seed, **sizes):
-        return np.asarray(
-            synthetic(loadings=kind, **sizes)(jax.random.key(seed)).truth.loadings, np.float64
-        )
-
-    sizes = {"rows": 400, "columns": 1, "true_rank": 5}
-    # Kolmogorov-Smirnov at 0.001 each: fails for 0.2 % of the seeds.
-    assert stats.kstest(loadings("uniform", 0, **sizes).ravel(), stats.uniform.cdf).pvalue > 1e-3
-    assert stats.kstest(loadings("beta", 0, **sizes).ravel(), stats.beta(2, 5).cdf).pvalue > 1e-3
-    sizes["rows"] = 40
-    mixed = synthetic(loadings="mixed", **sizes)
-    make = jax.jit(lambda key, seed: mixed(key, seed).truth.loadings)
-    means = [make(jax.random.key(seed), seed).mean() for seed in range(6)]
-    # Means are 1/2 or 2/7, with deviations below 0.021: five of them are 0.105.
-    np.testing.assert_allclose(means, 3 * [1 / 2, 2 / 7], atol=0.1)
 
 
 def test_golden_run():
