@@ -56,15 +56,31 @@ sys.argv = sys.argv[1:]
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 """
 
+# Before that: the last refit but one of `thompson` is followed by ten minutes for Ctrl-C, so that a
+# signal which a busy machine holds up still finds the run unfinished.
+WAIT_FOR_CTRL_C = """
+import time
+from launch import runner
 
-def begin(*arguments, cwd, module="launch.run"):
+class Bar(runner.tqdm):
+    def update(self, n=1):
+        super().update(n)
+        if self.desc.startswith("thompson") and self.n == self.total - 1:
+            for _ in range(60_000):
+                time.sleep(0.01)
+
+runner.tqdm = Bar
+"""
+
+
+def begin(*arguments, cwd, module="launch.run", first=""):
     """The command in a process of its own, with the devices and the cache of this one."""
     environment = os.environ | {
         "PYTHONPATH": str(ROOT),
         "JAX_NUM_CPU_DEVICES": str(jax.device_count()),
         "JAX_COMPILATION_CACHE_DIR": str(jax.config.jax_compilation_cache_dir),
     }
-    line = [sys.executable, "-c", LAUNCH, module, *arguments]
+    line = [sys.executable, "-c", first + LAUNCH, module, *arguments]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(line, cwd=cwd, env=environment, text=True, **pipes)
 

@@ -76,7 +76,7 @@ def nobody(monkeypatch, tmp_path):
 
 def get(folder, *urls, attempts=2, checksum=CHECKSUM, copies=(), progress=False):
     archive = Archive("data.zip", checksum, urls, copies)
-    return download(archive, folder, attempts=attempts, wait=0.01, timeout=5.0, progress=progress)
+    return download(archive, folder, attempts=attempts, wait=0.01, timeout=60.0, progress=progress)
 
 
 @pytest.fixture

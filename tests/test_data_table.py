@@ -189,7 +189,11 @@ def test_duplicate_pairs_by_the_last_and_the_mean(tmp_path):
     assert triplets(read_table(path, duplicates="mean")) == [(1, 1, 3.5), (2, 1, 1.0)]
 
 
-@pytest.mark.parametrize("content", [b"", b"\r\n\n", b"\xef\xbb\xbf", gzip.compress(b"")])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\r\n\n", b"\xef\xbb\xbf", gzip.compress(b"")],
+    ids=["nothing", "line ends", "byte order mark", "gzip"],  # gzip's bytes hold the time
+)
 def test_empty_file(tmp_path, content):
     with pytest.raises(DataError, match=r"table.csv, line 1: the file is empty$"):
         read_table(write(tmp_path, content))

@@ -18,6 +18,7 @@ from launching import (
     REFITS,
     SEEDS,
     TINY,
+    WAIT_FOR_CTRL_C,
     InterruptedBar,
     assert_same_curves,
     begin,
@@ -161,14 +162,14 @@ def test_the_time_before_an_interrupt_counts_where_it_is_known(tmp_path, monkeyp
         stored = dict(file)
     assert stored["seconds"] > 0
     assert stored["compile_seconds"] > 0
-    known, unknown = {"seconds": 1000.0, "compile_seconds": 2000.0}, {}
+    known, unknown = {"seconds": 1e6, "compile_seconds": 2e6}, {}
     for times in (unknown, known):  # checkpoints of older versions tell none
         kept = {key: value for key, value in stored.items() if key.startswith("arr_")}
         workdir = shutil.copytree(tmp_path / "begun", tmp_path / f"{len(times)} times")
         np.savez(workdir / checkpoint.name, **kept, **times)
         found = runner.run(tiny({"policies": "thompson"}), workdir)["policies"]["thompson"]
-        assert 0 < found["seconds"] - times.get("seconds", 0) < 500
-        assert 0 < found["compile_seconds"] - times.get("compile_seconds", 0) < 500
+        assert 0 < found["seconds"] - times.get("seconds", 0) < 1e5
+        assert 0 < found["compile_seconds"] - times.get("compile_seconds", 0) < 1e5
 
 
 @pytest.mark.parametrize("unwritten", sorted(FILES))
@@ -189,12 +190,12 @@ def test_an_interrupt_between_two_files_is_mended(finished, tmp_path, monkeypatc
 
 
 def test_ctrl_c_exits_with_130_and_the_same_command_goes_on(tmp_path):
-    # Long refits after the first leave time for the signal.
+    # Long refits after the first, so that the signal comes amid one.
     slow = {"policies": "random,thompson", "refits": 6, "inference.steps": 5000}
     settings = [f"--config.{field}={value}" for field, value in (TINY | slow).items()]
     stopped, whole = tmp_path / "stopped", tmp_path / "whole"
     line = [CONFIG, *settings, f"--workdir={stopped}"]
-    with begin(*line, cwd=tmp_path) as process:
+    with begin(*line, cwd=tmp_path, first=WAIT_FOR_CTRL_C) as process:
         said = b""
         while not re.search(rb"thompson[^\r]* [1-5]/6 ", said):
             more = os.read(process.stderr.fileno(), 4096)
