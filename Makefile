@@ -1,5 +1,10 @@
 # Each target sets itself up: a virtual environment in .venv with the pinned packages.
-PYTHON ?= python3.11
+# The first of these names that runs and suits; pyenv puts names on the PATH that do not run.
+SUITS := import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
+	if "$$python" -c '$(SUITS)' >/dev/null 2>&1; then echo "$$python"; break; fi; done)
+MISSING := no Python 3.11 or newer with venv and ensurepip among python3.11, python3.12, python3.13 \
+	and python3; install one, or say make PYTHON=its-path
 BIN := .venv/bin
 RESULTS ?= results/synthetic
 # One worker a core, whole files to each: tests of one file share what they compile.
@@ -8,8 +13,8 @@ PARALLEL ?= --numprocesses=auto --dist=loadfile
 .PHONY: run test test-all lint bench format lock clean
 
 .venv/ready: requirements.lock pyproject.toml
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(or $(PYTHON),$(error $(MISSING))) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
@@ -48,7 +53,7 @@ bench: .venv/ready  ## all timings, each beside a named peer; one that fails doe
 lock: .venv/ready  ## resolve requirements.lock anew
 	$(BIN)/python -m pip install --quiet pip-tools
 	$(BIN)/pip-compile --quiet --strip-extras --all-extras --allow-unsafe --no-header --no-annotate \
-		--no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
+		--generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
 		--output-file=requirements.lock pyproject.toml
 
 clean:
