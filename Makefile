@@ -46,13 +46,15 @@ bench: .venv/ready  ## all timings, each beside a named peer; one that fails doe
 	-$(BIN)/python -m benchmarks.variance_ids
 	-$(BIN)/python -m benchmarks.particles
 	-$(BIN)/python -m benchmarks.sweep
+	-$(BIN)/python -m benchmarks.sweep --widths=1,8 --seeds=8
 	-$(BIN)/python -m benchmarks.sweep --shard=columns --seeds=1 --rows=1000 --columns=6040 --steps=100
 	-$(BIN)/python -m benchmarks.compile
 	-$(BIN)/python -m benchmarks.scaling
 
 lock: .venv/ready  ## resolve requirements.lock anew
 	$(BIN)/python -m pip install --quiet pip-tools
-	$(BIN)/pip-compile --quiet --strip-extras --all-extras --allow-unsafe --no-header --no-annotate \
+	$(BIN)/pip-compile --quiet --strip-extras --allow-unsafe --no-header --no-annotate \
+		--extra=launch --extra=lint --extra=notebooks --extra=parquet --extra=test \
 		--generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
 		--output-file=requirements.lock pyproject.toml
 

@@ -30,18 +30,18 @@ HORIZON = flags.DEFINE_integer("horizon", None, "Picks a seed.", lower_bound=1)
 REFITS = flags.DEFINE_integer("refits", None, "Batches of it.", lower_bound=1)
 REPEATS = flags.DEFINE_integer("repeats", 1, "Pairs of runs.", lower_bound=1)
 ROOT = Path(__file__).resolve().parent.parent
-# `python -m launch.run` that says when the first batch is there.
+# `python -m launch.run` whose bars say when the first batch is there.
 PROGRAM = """
 import runpy, sys, time
-from launch import runner
+import tqdm
 
-class Bar(runner.tqdm):
+class Bar(tqdm.tqdm):
     def update(self, n=1):
         if n and not self.n:
             print("first", time.time(), flush=True)
         return super().update(n)
 
-runner.tqdm = Bar
+tqdm.tqdm = Bar
 sys.argv = ["launch.run", *sys.argv[1:]]
 runpy.run_module("launch.run", run_name="__main__")
 """

@@ -20,7 +20,7 @@ import numpy as np
 from absl import app, flags
 
 from benchmarks import peers, timing
-from smc_jax.optspace import complete, optspace
+from smc_jax.completion.optspace import complete, optspace
 
 REPEATS = flags.DEFINE_integer("repeats", 5, "Timings of each program.", lower_bound=1)
 ITERATIONS = 50

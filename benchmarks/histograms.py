@@ -21,15 +21,15 @@ from absl import app, flags
 from jax import Array
 
 from benchmarks import timing
-from configs import synthetic
-from launch import experiment, settings
-from smc_jax import information
-from smc_jax.extremes import argmax
-from smc_jax.loop import Loop
-from smc_jax.policies import Policy
+from benchmarks.experiment import make_experiment
+from smc_jax.algebra.extremes import argmax
+from smc_jax.policies import information
+from smc_jax.policies.base import Policy
+from smc_jax.policies.ensemble_policy import EnsembleState
 from smc_jax.policies.ids import SCOPES
-from smc_jax.policies.live import LiveState
-from smc_jax.types import View
+from smc_jax.simulation.environment import Environment
+from smc_jax.simulation.loop import make_loop
+from smc_jax.types import Offer
 
 ROWS = flags.DEFINE_integer("rows", 100, "D.", lower_bound=2)
 COLUMNS = flags.DEFINE_integer("columns", 1000, "N.", lower_bound=2)
@@ -52,19 +52,19 @@ class Instance(NamedTuple):
     best: Array  # [S]  each draw's best entry
 
 
-def instance(state: LiveState, view: View) -> Instance:
+def instance(state: EnsembleState, offer: Offer) -> Instance:
     """The choice that a state of histogram IDS is before."""
-    reward = view.discount * state.summary.mean
-    attainable = jnp.where(view.available, reward, -jnp.inf).max()
-    mean, variance = state.summary.given_theta
-    known = jnp.where(view.available, view.discount * mean, -jnp.inf)
-    best = jax.vmap(argmax)(known)
-    bound = jnp.minimum(state.summary.gain, information.entropy_of_best(best))
+    scores, optimum = state.summary, state.shared
+    reward = offer.factor * scores.mean
+    attainable = jnp.where(offer.open, reward, -jnp.inf).max()
+    mean, variance = scores.given_theta.mean, scores.given_theta.variance
+    best = jax.vmap(argmax)(jnp.where(offer.open, offer.factor * mean, -jnp.inf))
+    bound = jnp.minimum(scores.gain, information.entropy_of_best(best))
     draws = len(mean)
     return Instance(
-        (jnp.maximum(state.fixed, attainable) - reward).ravel(),
-        jnp.where(view.discount > 0, bound, 0.0).ravel(),
-        view.available.ravel(),
+        (jnp.maximum(optimum, attainable) - reward).ravel(),
+        jnp.where(offer.factor > 0, bound, 0.0).ravel(),
+        offer.open.ravel(),
         mean.reshape(draws, -1),
         jnp.sqrt(variance).reshape(draws, -1),
         best,
@@ -91,19 +91,25 @@ def pruned(case: Instance) -> information.Pruned:
 
 
 def states(
-    policy: Policy, loop: Loop, seeds: Sequence[int], *, picks: int
+    policy: Policy, environment: Environment, seeds: Sequence[int], *, picks: int, apart: int
 ) -> list[tuple[Instance, int]]:
-    """What the policy stands before after each of so many batches a seed, and what it chooses."""
-    start, refit, go_on = jax.jit(loop.start), jax.jit(loop.refit), jax.jit(loop.picks)
+    """What the policy stands before after each of `picks` batches a seed, and what it chooses.
+
+    A batch is `apart` picks, and the choice the number of an entry, counted row by row.
+    """
+    loop = make_loop(environment, policy, horizon=picks * apart, refits=picks)
+    start, refit, pick = jax.jit(loop.start), jax.jit(loop.refit), jax.jit(loop.picks)
     choose, make = jax.jit(policy.choose), jax.jit(instance)
     found = []
     for seed in seeds:
         carry, _ = start(jnp.uint32(seed))
         carry = refit(carry, jax.random.key(seed))
         for key in jax.random.split(jax.random.key(seed), picks):
-            carry, _ = go_on(carry, key)
-            choice = choose(key, carry.policy, carry.world.view)
-            found.append((make(carry.policy, carry.world.view), int(choice)))
+            carry, _ = pick(carry, key)
+            offer = environment.offer(carry.offer_key, carry.world)
+            choice = choose(key, carry.policy, carry.world.data, offer)
+            number = int(choice.row) * offer.open.shape[1] + int(choice.column)
+            found.append((make(carry.policy, offer), number))
     return found
 
 
@@ -128,17 +134,14 @@ def contested(case: Instance) -> bool:
 def main(arguments: Sequence[str]) -> None:
     """Both scopes."""
     del arguments
-    config = synthetic.get_config()
-    config.rows, config.columns = ROWS.value, COLUMNS.value
-    config.rank = min(config.rank, ROWS.value, COLUMNS.value)
-    config.inference.first_steps = STEPS.value
-    config.refits = settings.horizon(config) // APART.value
-    config.ids.gain, config.ids.bins = "histogram", BINS
+    experiment = make_experiment(ROWS.value, COLUMNS.value, first_steps=STEPS.value)
+    environment = experiment.environment()
     size, figures = f"{ROWS.value} x {COLUMNS.value}", {}
     for scope in SCOPES:
-        config.ids.scope = scope
-        policy, loop = experiment.make_policy(config, "ids"), experiment.build(config, "ids")
-        found = states(policy, loop, range(SEEDS.value), picks=PICKS.value)
+        policy = experiment.policy("ids", scope=scope, gain="histogram", bins=BINS)
+        found = states(
+            policy, environment, range(SEEDS.value), picks=PICKS.value, apart=APART.value
+        )
         share = shares(found)
         case = found[-1][0]
         programs = {"pruned": lambda: pruned(case), "brute force": lambda: brute_force(case)}

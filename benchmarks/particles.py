@@ -19,8 +19,9 @@ import numpy as np
 from absl import app, flags
 
 from benchmarks import peers, timing
-from configs import synthetic
-from launch import experiment, settings
+from benchmarks.experiment import Experiment
+from smc_jax import presets
+from smc_jax.simulation.wrappers import arrivals
 
 ROWS = flags.DEFINE_integer("rows", 50, "D, items.", lower_bound=1)
 COLUMNS = flags.DEFINE_integer("columns", 100, "N, users.", lower_bound=1)
@@ -29,6 +30,7 @@ RANK = flags.DEFINE_integer("rank", 3, "K of the filter.", lower_bound=1)
 SEEN = flags.DEFINE_float("seen", 0.1, "Size of the initial design, as a fraction of all entries.")
 PICKS = flags.DEFINE_integer("picks", 20, "Of a timing.", lower_bound=1)
 REPEATS = flags.DEFINE_integer("repeats", 5, "Timings of each program.", lower_bound=1)
+NOISE_VARIANCE = 0.1
 IREC = peers.Peer(
     "irec",
     "from irec.value_functions.PTS import PTS",
@@ -66,22 +68,28 @@ def once():
 def main(arguments: Sequence[str]) -> None:
     """Times both in turn, and prints medians and the ratio."""
     del arguments
-    config = synthetic.get_config()
-    config.rows, config.columns = ROWS.value, COLUMNS.value
-    config.horizon, config.refits = PICKS.value, 1
-    config.initial_fraction = SEEN.value * ROWS.value * COLUMNS.value / settings.horizon(config)
-    own = {"particles": PARTICLES.value, "rank": RANK.value, "users": "random", "noisy": False}
-    config.particle.update(own)
-    loop = experiment.build(config, "particle")
+    initial = round(SEEN.value * ROWS.value * COLUMNS.value)
+    experiment = Experiment(
+        presets.paper(), ROWS.value, COLUMNS.value, PICKS.value, initial, refits=1
+    )
+    policy = experiment.policy(
+        "particle",
+        particles=PARTICLES.value,
+        rank=RANK.value,
+        noise_variance=NOISE_VARIANCE,
+        noisy=False,
+    )
+    loop = experiment.loop(policy, arrivals(experiment.environment()))
     carry, _ = jax.jit(loop.start)(jnp.uint32(0))
+    carry = jax.jit(loop.refit)(carry, jax.random.key(0))
     picks = jax.jit(lambda carry: loop.picks(carry, jax.random.key(0))[1])
     programs: dict[str, Callable[[], Any]] = {"ours": lambda: picks(carry)}
     given = {
-        "entries": np.float64(carry.problem.entries),
-        "seen": np.asarray(carry.world.view.observations.count) > 0,
+        "entries": np.float64(carry.world.problem.entries),
+        "seen": np.asarray(carry.world.data.seen()),
         "particles": PARTICLES.value,
         "rank": RANK.value,
-        "noise_variance": config.particle.noise_variance,
+        "noise_variance": NOISE_VARIANCE,
         "picks": PICKS.value,
     }
     with contextlib.ExitStack() as stack:

@@ -19,14 +19,17 @@ from absl import app, flags
 from jax import Array
 
 from benchmarks import timing
-from smc_jax import beliefs, ensemble, gaussian, inference, start
+from smc_jax.algebra.extremes import mean_of_largest
+from smc_jax.algebra.symmetric import solve, upper_triangle
+from smc_jax.beliefs import starts, variational
+from smc_jax.beliefs.base import parameter_draws
 from smc_jax.data.synthetic import synthetic
-from smc_jax.environment import Problem
-from smc_jax.extremes import mean_of_largest
-from smc_jax.model import gamma_process
-from smc_jax.policies import POLICIES, Setting
-from smc_jax.symmetric import solve, upper_triangle
-from smc_jax.types import Observations, View
+from smc_jax.model import gaussian
+from smc_jax.model.gamma_process import gamma_process
+from smc_jax.observations import Observations
+from smc_jax.policies import ensemble
+from smc_jax.policies.ids import ids
+from smc_jax.types import Offer
 
 ROWS = flags.DEFINE_integer("rows", 100, "D.", lower_bound=1)
 COLUMNS = flags.DEFINE_integer("columns", 1000, "N.", lower_bound=1)
@@ -36,32 +39,34 @@ RANK, DRAWS, STEPS = 20, 16, 10
 STEP = "the whole step"
 
 
-def step_parts(fit: inference.Fit, view: View) -> dict[str, Callable[[], Any]]:
+def step_parts(fit: variational.Fit, observations: Observations) -> dict[str, Callable[[], Any]]:
     """Programs of one step, by name; the whole is of `STEPS` of them."""
-    model = gamma_process(rank=RANK)
-    svi = inference.svi(model=model, optimiser=inference.adam(), window=STEPS)
-    observations, key = view.observations, jax.random.key(0)
-    parameters = model.constrain(inference.draw(key, fit.q))
-    w, variance = parameters.loadings, parameters.sigma**2
+    model, key = gamma_process(rank=RANK), jax.random.key(0)
+    svi = variational.svi(model=model, optimiser=variational.adam(), window=STEPS)
+    parameters = model.constrain(variational.draw(key, fit.q))
+    w, b, variance = parameters.loadings, parameters.intercepts, parameters.sigma**2
     (i, j), _ = upper_triangle(RANK)
     diagonal = jnp.where(i == j, 1.0, 0.0)[:, None]
 
     # What is given to a program as an argument is not computed while it compiles.
     @jax.jit
-    def precisions(w: Array, variance: Array, count: Array) -> Array:
-        return (w[:, i] * w[:, j]).T @ (count / variance) + diagonal
+    def precisions(w: Array, variance: Array, seen: Observations) -> Array:
+        return seen.sum_over_rows(w[:, i] * w[:, j], variance) + diagonal
 
-    likelihood = jax.jit(jax.value_and_grad(gaussian.log_likelihood))
-    sweeps, products = jax.jit(solve), jax.jit(lambda c, variance, count: count / variance @ c.T)
+    @jax.jit
+    def products(covariances: Array, variance: Array, seen: Observations) -> Array:
+        return seen.sum_over_columns(covariances, variance)
+
+    likelihood, sweeps = jax.jit(jax.value_and_grad(gaussian.log_likelihood)), jax.jit(solve)
     density = jax.jit(jax.value_and_grad(model.log_density))
     steps = jax.jit(lambda fit, seen: svi.run(key, fit, seen, STEPS).q)
-    count, b = observations.count, parameters.intercepts
-    triangles, field = precisions(w, variance, count), w.T @ (observations.total / variance)
+    triangles = precisions(w, variance, observations)
+    field = observations.field(w, b, variance)
     covariances, unconstrained = sweeps(triangles, field).inverse, model.unconstrain(parameters)
     return {
-        "precisions": lambda: precisions(w, variance, count),
+        "precisions": lambda: precisions(w, variance, observations),
         "sweeps": lambda: sweeps(triangles, field),
-        "covariances summed": lambda: products(covariances, variance, count),
+        "covariances summed": lambda: products(covariances, variance, observations),
         "likelihood and gradient": lambda: likelihood(w, b, variance, observations),
         "prior and gradient": lambda: density(unconstrained),
         STEP: lambda: steps(fit, observations),
@@ -69,35 +74,34 @@ def step_parts(fit: inference.Fit, view: View) -> dict[str, Callable[[], Any]]:
 
 
 def batch_parts(
-    fit: inference.Fit, view: View, problem: Problem, best_of: int
+    fit: variational.Fit, observations: Observations, offer: Offer, best_of: int
 ) -> dict[str, Callable[[], Any]]:
     """Programs of what begins a batch of ids."""
     model, key = gamma_process(rank=RANK), jax.random.key(0)
-    svi = inference.svi(model=model, optimiser=inference.adam())
-    fitted = beliefs.variational(model, start.spectral(model), svi)
-    fitted = fitted._replace(refit=lambda key, state, observations: state)
-    setting = Setting(fitted, entry_noise=True)
-    policy = POLICIES["ids"](setting, draws=DRAWS, best_of=best_of)
+    svi = variational.svi(model=model, optimiser=variational.adam())
+    belief = variational.variational(model, starts.spectral(model), svi)
+    fitted = belief._replace(refit=lambda key, state, data: state)
+    policy = ids(fitted, draws=DRAWS, best_of=best_of)
 
     @jax.jit
-    def reference(members: ensemble.Ensemble, view: View) -> Array:
+    def reference(members: ensemble.Ensemble, offer: Offer) -> Array:
         def one(draw: ensemble.Ensemble) -> Array:
             matrix = ensemble.predict_one(*draw).sample
-            return mean_of_largest(jnp.where(view.available, matrix, -jnp.inf), best_of)
+            return mean_of_largest(jnp.where(offer.open, matrix, -jnp.inf), best_of)
 
         return jax.lax.map(one, members).mean()
 
-    draws = jax.jit(lambda fit: beliefs.draws(key, fitted, fit, DRAWS))
+    draws = jax.jit(lambda fit: parameter_draws(key, fitted, fit, DRAWS))
     latents = jax.jit(lambda drawn, seen: ensemble.start(key, drawn, seen))
-    state = jax.jit(policy.init)(key, view, problem)._replace(belief=fit)
-    refit = jax.jit(lambda state, view: policy.refit(key, state, view))
+    state = jax.jit(policy.init)(key, observations, offer, fit)
+    refit = jax.jit(lambda state, seen, offer: policy.refit(key, state, seen, offer))
     drawn = draws(fit)
-    members = latents(drawn, view.observations)
+    members = latents(drawn, observations)
     return {
         "parameters drawn": lambda: draws(fit),
-        "latent columns": lambda: latents(drawn, view.observations),
-        "R*": lambda: reference(members, view),
-        "all, summaries too": lambda: refit(state, view),
+        "latent columns": lambda: latents(drawn, observations),
+        "R*": lambda: reference(members, offer),
+        "all, summaries too": lambda: refit(state, observations, offer),
     }
 
 
@@ -119,16 +123,16 @@ def main(arguments: Sequence[str]) -> None:
     problem = synthetic(rows=rows, columns=columns, true_rank=5)(jax.random.key(0))
     mask = jax.random.bernoulli(jax.random.key(1), SEEN.value, (rows, columns))
     observations = Observations.from_matrix(problem.entries, mask)
-    view = View(observations, ~mask, jnp.ones((rows, columns)))
+    offer = Offer(None, ~mask, jnp.ones((rows, columns)))
     model = gamma_process(rank=RANK)
-    svi = inference.svi(model=model, optimiser=inference.adam())
-    fit = svi.init(start.spectral(model)(jax.random.key(2), observations))
+    svi = variational.svi(model=model, optimiser=variational.adam())
+    fit = svi.init(starts.spectral(model)(jax.random.key(2), observations))
     fit = jax.jit(lambda fit, seen: svi.run(jax.random.key(3), fit, seen, 200))(fit, observations)
     best_of = RANK * (rows + columns - RANK) // 2
     figures: dict[str, Any] = {"rows": rows, "columns": columns}
     for title, parts in (
-        ("one step of SVI", step_parts(fit, view)),
-        ("what begins a batch of ids", batch_parts(fit, view, problem, best_of)),
+        ("one step of SVI", step_parts(fit, observations)),
+        ("what begins a batch of ids", batch_parts(fit, observations, offer, best_of)),
         (f"the average of {DRAWS} draws", averages(rows * columns)),
     ):
         timings = timing.interleaved(parts, repeats=REPEATS.value)

@@ -28,11 +28,12 @@ from scipy import optimize
 from tqdm import tqdm
 
 from benchmarks import timing
-from smc_jax import beliefs, inference, start
+from smc_jax.beliefs import starts, variational
 from smc_jax.data.synthetic import synthetic
-from smc_jax.loop import Loop, make_loop
-from smc_jax.model import gamma_process
-from smc_jax.policies import POLICIES, Setting
+from smc_jax.model.gamma_process import gamma_process
+from smc_jax.policies.ids import ids
+from smc_jax.simulation.environment import make_environment
+from smc_jax.simulation.loop import Loop, make_loop
 
 SIZES = flags.DEFINE_list(
     "sizes",
@@ -121,17 +122,15 @@ def measure(case: Case, repeats: int) -> Cost:
     """The cost of one size, medians over the repeats."""
     model = gamma_process(rank=case.rank, loadings="signed", intercepts=True, common=10.0)
     few = 5
-    svi = inference.svi(model=model, optimiser=inference.adam(), window=few)
-    belief = beliefs.variational(model, start.random(model), svi, first_steps=few, steps=few)
-    unfitted = belief._replace(refit=lambda key, state, observations: state)
+    svi = variational.svi(model=model, optimiser=variational.adam(), window=few)
+    belief = variational.variational(model, starts.random(model), svi, first_steps=few, steps=few)
+    unfitted = belief._replace(refit=lambda key, state, data: state)
+    policy = ids(unfitted, draws=case.draws, best_of=case.horizon // 2)
     data = synthetic(rows=case.rows, columns=case.columns, true_rank=5)
-
-    policy = POLICIES["ids"](
-        Setting(unfitted, entry_noise=True), draws=case.draws, best_of=case.horizon // 2
-    )
+    environment = make_environment(data, initial=case.horizon // 20)
 
     def loop_of(picks: int) -> Loop:
-        return make_loop(data, policy, horizon=picks, refits=1, initial=case.horizon // 20)
+        return make_loop(environment, policy, horizon=picks, refits=1)
 
     def seconds(function: Callable[..., Any], *arguments: Any) -> float:
         program = {"it": lambda: function(*arguments)}
@@ -140,9 +139,8 @@ def measure(case: Case, repeats: int) -> Cost:
     key, short, long = jax.random.key(0), 20, 220
     loop = loop_of(short)
     carry, _ = jax.jit(loop.start)(jnp.uint32(0))
-    observations = carry.world.view.observations
-    fit = carry.policy.belief
-    step = seconds(jax.jit(lambda fit, seen: svi.run(key, fit, seen, few).q), fit, observations)
+    fit, seen = carry.policy.belief, carry.world.data
+    step = seconds(jax.jit(lambda fit, seen: svi.run(key, fit, seen, few).q), fit, seen)
     refit = jax.jit(lambda carry: loop.refit(carry, key).policy)
     drawing = seconds(refit, carry)
     carry = carry._replace(policy=refit(carry))

@@ -28,10 +28,11 @@ from numpyro.infer import SVI, Trace_ELBO
 from numpyro.infer.autoguide import AutoNormal
 
 from benchmarks import timing
-from smc_jax import inference, start
+from smc_jax.beliefs import starts, variational
 from smc_jax.data.synthetic import synthetic
-from smc_jax.model import gamma_process, sigma_prior
-from smc_jax.types import Observations, Parameters
+from smc_jax.model.gamma_process import gamma_process, sigma_prior
+from smc_jax.model.parameters import Parameters
+from smc_jax.observations import Observations
 
 SIZES = flags.DEFINE_list("sizes", ["50x100", "100x1000"], "Rows x columns.")
 WINDOWS = flags.DEFINE_integer("windows", 20, "Of the fits that set the ELBO.", lower_bound=1)
@@ -40,7 +41,21 @@ RANK, SEEN, WINDOW, RATE, START_SCALE = 20, 0.2, 50, 0.02, 0.1
 SITES = ("loadings", "strengths", "gamma", "gamma0", "c0", "sigma")
 
 
-def cholesky_log_likelihood(loadings: Array, sigma: Array, observations: Observations) -> Array:
+class Statistics(NamedTuple):
+    """What the peers know of the entries: plain arrays [D, N]."""
+
+    counts: Array
+    totals: Array
+    squares: Array
+
+    @classmethod
+    def of(cls, observations: Observations) -> "Statistics":
+        """Of everything seen."""
+        counts = observations.times_seen()
+        return cls(counts, counts * observations.average(), observations.squared_error(0.0))
+
+
+def cholesky_log_likelihood(loadings: Array, sigma: Array, seen: Statistics) -> Array:
     """log p(Y | W, sigma) as one would write it first: K x K Cholesky factors, column by column."""
 
     def column(count: Array, total: Array, square: Array) -> Array:
@@ -54,12 +69,12 @@ def cholesky_log_likelihood(loadings: Array, sigma: Array, observations: Observa
             - (field**2).sum()
         )
 
-    return jax.vmap(column, in_axes=1)(*observations).sum()
+    return jax.vmap(column, in_axes=1)(*seen).sum()
 
 
-def marginal_model(observations: Observations) -> None:
+def marginal_model(seen: Statistics) -> None:
     """The gamma process factor model without its latent columns."""
-    rows = observations.count.shape[0]
+    rows = seen.totals.shape[0]
     hyper = dist.Gamma(1.0, 1.0)
     gamma, gamma0, c0 = (numpyro.sample(name, hyper) for name in ("gamma", "gamma0", "c0"))
     strength = dist.Gamma(gamma0 / RANK, c0).expand([RANK]).to_event(1)
@@ -67,7 +82,7 @@ def marginal_model(observations: Observations) -> None:
     loading = dist.Gamma(gamma * strengths, gamma).expand([rows, RANK]).to_event(2)
     loadings = numpyro.sample("loadings", loading)
     sigma = numpyro.sample("sigma", sigma_prior(1.0, 1.0))
-    numpyro.factor("likelihood", cholesky_log_likelihood(loadings, sigma, observations))
+    numpyro.factor("likelihood", cholesky_log_likelihood(loadings, sigma, seen))
 
 
 class Fitter(NamedTuple):
@@ -93,22 +108,22 @@ def numpyro_fitter(observations: Observations, key: Array, origin: Parameters) -
     svi = SVI(marginal_model, guide, optax.adam(RATE), Trace_ELBO())
 
     def run(state: Any, observations: Observations, windows: int) -> tuple[Any, Array]:
-        length = WINDOW * windows
-        state, loss = lax.scan(lambda s, _: svi.update(s, observations), state, length=length)
+        length, seen = WINDOW * windows, Statistics.of(observations)
+        state, loss = lax.scan(lambda s, _: svi.update(s, seen), state, length=length)
         return state, -loss.reshape(windows, WINDOW).mean(1)
 
-    return Fitter(lambda: svi.init(key, observations), run)
+    return Fitter(lambda: svi.init(key, Statistics.of(observations)), run)
 
 
 def our_fitter(observations: Observations, key: Array, origin: Parameters) -> Fitter:
     """Ours."""
     model = gamma_process(rank=RANK)
-    svi = inference.svi(
+    svi = variational.svi(
         model=model, optimiser=optax.adam(RATE), window=WINDOW, start_scale=START_SCALE
     )
 
-    def run(fit: inference.Fit, observations: Observations, windows: int) -> tuple[Any, Array]:
-        return inference.trace(key, fit, observations, inference=svi, steps=WINDOW, runs=windows)
+    def run(fit: variational.Fit, observations: Observations, windows: int) -> tuple[Any, Array]:
+        return variational.trace(key, fit, observations, inference=svi, steps=WINDOW, runs=windows)
 
     return Fitter(lambda: svi.init(model.unconstrain(origin)), run)
 
@@ -124,7 +139,7 @@ def windows_to(target: float, elbo: np.ndarray) -> int:
 def numpy_gradient(observations: Observations) -> Callable[[], np.ndarray]:
     """One gradient in W of the paper's likelihood, float64, a covariance of the seen a column."""
     rng = np.random.default_rng(0)
-    count, total, _ = (np.asarray(x, np.float64) for x in observations)
+    count, total, _ = (np.asarray(x, np.float64) for x in Statistics.of(observations))
     loadings = rng.gamma(1.0, 0.3, (len(count), RANK))
 
     def gradient() -> np.ndarray:
@@ -145,7 +160,7 @@ def compare(rows: int, columns: int) -> dict[str, Any]:
     mask = jax.random.bernoulli(jax.random.key(1), SEEN, (rows, columns))
     observations = Observations.from_matrix(problem.entries, mask)
     model = gamma_process(rank=RANK)
-    origin = model.constrain(start.spectral(model)(jax.random.key(2), observations))
+    origin = model.constrain(starts.spectral(model)(jax.random.key(2), observations))
     made = {"ours": our_fitter, "numpyro": numpyro_fitter}
     fitters = {name: make(observations, jax.random.key(3), origin) for name, make in made.items()}
     size = f"{rows} x {columns}, K = {RANK}"

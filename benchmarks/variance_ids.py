@@ -22,7 +22,7 @@ from absl import app, flags
 from jax import Array
 
 from benchmarks import peers, timing
-from smc_jax import information
+from smc_jax.policies import information
 
 ARMS = flags.DEFINE_integer("arms", 1000, "A.", lower_bound=2)
 DRAWS = flags.DEFINE_integer("draws", 1000, "S.", lower_bound=1)

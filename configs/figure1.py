@@ -86,12 +86,18 @@ from configs import synthetic
 
 
 def get_config() -> config_dict.ConfigDict:
-    """The synthetic experiment at five true ranks."""
+    """The synthetic experiment at five true ranks.
+
+    Fields:
+      panel_field: the field whose values are the panels.
+      panel_values: its values, one a panel.
+      horizon_reading: of the horizon k (N + D - k), `bound` takes k = rank in every panel,
+        `true_rank` takes the true rank of the panel.
+    """
     config = synthetic.get_config()
     config.policies = "ids,thompson,oracle,empirical,optspace,particle,icf,greedy,random"
     config.loadings = "mixed"  # uniform at even seeds, Beta(2, 5) at odd ones
     config.panel_field = "true_rank"
     config.panel_values = (1, 5, 10, 15, 20)
-    # The horizon k (N + D - k): `bound` takes k = rank in every panel, `true_rank` its true rank.
     config.horizon_reading = "bound"
     return config

@@ -3,7 +3,8 @@
 Command:
   python -m launch.figure --config=configs/figure2.py --workdir=results/figure2
 
-Time: about two hours for five seeds on one core. The figures are in README.
+Time: about two hours for five seeds on one core. docs/results.md tells which figures were made with
+this version.
 """
 
 from ml_collections import config_dict

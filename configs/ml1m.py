@@ -5,7 +5,7 @@ Commands:
   python -m launch.run --config=configs/ml1m.py:completed --workdir=results/ml1m_completed
 
 The first chooses among the ratings that exist, as configs/replay.py does; the second among all
-entries, those that are missing completed by OptSpace and taken as true. A step of SVI looks at the
+entries, those that are missing completed by OptSpace and taken as true. A step of SVI takes the
 likelihood of 1,024 users at random. With more devices, `--config.shard=columns` shares out the
 users over them.
 
@@ -25,7 +25,7 @@ DATA = {"replay": replay, "completed": movielens}
 
 
 def get_config(entries: str = "replay") -> config_dict.ConfigDict:
-    """The experiment on films without the choice of a block; the settings are those for jokes."""
+    """The experiment on films without the choice of a block."""
     if entries not in DATA:
         raise ValueError(f"config: unknown entries {entries!r}; choose from {', '.join(DATA)}")
     config = DATA[entries].get_config()

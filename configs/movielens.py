@@ -20,11 +20,11 @@ Expected (seeds 0-4), regret at 10, 25, 50 and 100 % of the horizon of 21,600:
 
 from ml_collections import config_dict
 
-from configs import jester
+from configs import ratings
 
 
 def get_config(model: str = "ratings") -> config_dict.ConfigDict:
-    """The paper's experiment on films; the settings are those for jokes."""
-    config = jester.get_config(model)
+    """The paper's experiment on films."""
+    config = ratings.get_config(model)
     config.data = "movielens"
     return config

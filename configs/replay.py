@@ -21,12 +21,12 @@ Expected (seeds 0-4), regret at 10, 25, 50 and 100 % of the horizon of 21,600:
 
 from ml_collections import config_dict
 
-from configs import movielens
+from configs import ratings
 
 
 def get_config(model: str = "ratings") -> config_dict.ConfigDict:
     """The experiment on films without completion."""
-    config = movielens.get_config(model)
+    config = ratings.get_config(model)
     config.data = "replay"
     config.policies = "ids,thompson,empirical,optspace,particle,icf,greedy,random"
     return config

@@ -30,17 +30,16 @@ Found anew at every pick rather than at the refit, the single best entry gives 2
 from ml_collections import config_dict
 
 from configs import base
+from launch.config import apply_preset
+from smc_jax import presets
+from smc_jax.data.synthetic import synthetic
+from smc_jax.policies.registry import settings_of
 
 
 def get_config() -> config_dict.ConfigDict:
-    """The synthetic experiment of the paper at one true rank."""
+    """The synthetic experiment of the paper at one true rank, with the settings of a preset."""
     config = base.get_config()
+    apply_preset(config, presets.paper())
     config.data = "synthetic"
-    config.rows = 50
-    config.columns = 100
-    config.true_rank = 5
-    config.loadings = "uniform"  # uniform, beta, mixed
-    config.noise_variance = 0.1
-    config.ids.best_of = config.oracle.best_of = config.mean_oracle.best_of = 16
-    config.particle.noisy = config.icf.noisy = True  # better than without on development seeds
+    config.update(settings_of(synthetic))
     return config

@@ -13,19 +13,29 @@ sparse table has fewer ratings than the usual horizon: set --config.horizon, or 
 
 from ml_collections import config_dict
 
-from configs import jester
+from configs import ratings
 
 
 def get_config() -> config_dict.ConfigDict:
-    """The settings are those for jokes."""
-    config = jester.get_config()
+    """The experiment on a table of your own, with the settings for ratings.
+
+    Fields:
+      path: the file.
+      read_columns: where the row's id, the column's id and the rating are: names in the header, or
+        positions from 0, separated by commas.
+      encoding: of the text; latin-1 for many older files.
+      duplicates: what a pair that is rated again means: error, last or mean.
+      rows: D; none is all rows of the table.
+      columns: N; none is all columns of the table.
+      checksum: SHA-256 of the file; it is filled in, and a record with another one is refused.
+    """
+    config = ratings.get_config()
     config.data = "table"
     config.path = config_dict.placeholder(str)
-    # The row's id, the column's id and the rating: names in the header, or positions from 0.
     config.read_columns = "0,1,2"
-    config.encoding = "utf-8"  # of the text; latin-1 for many older files
-    config.duplicates = "error"  # of a pair rated again: error, last, mean
-    config.rows = config_dict.placeholder(int)  # none: all of the table
+    config.encoding = "utf-8"
+    config.duplicates = "error"
+    config.rows = config_dict.placeholder(int)
     config.columns = config_dict.placeholder(int)
-    config.checksum = config_dict.placeholder(str)  # SHA-256 of the file; none: filled in
+    config.checksum = config_dict.placeholder(str)
     return config

@@ -1,8 +1,10 @@
-"""What all commands share: flags parsed and complaints made in one line, compilation timed."""
+"""What all commands share: flags parsed and complaints made in one line, the device, the clock."""
 
+import contextlib
+import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -11,8 +13,10 @@ from absl import flags
 from ml_collections import ConfigDict
 
 from launch.settings import ConfigError
+from smc_jax.simulation.sweep import ClosedChoiceError
 
 Result = TypeVar("Result")
+HELP = ("-h", "-help", "--help", "-?", "--helpfull", "-helpfull")
 
 
 def fail(message: str) -> NoReturn:
@@ -21,15 +25,30 @@ def fail(message: str) -> NoReturn:
     sys.exit(2)
 
 
-def parse(arguments: Sequence[str]) -> list[str]:
-    """Absl's parser, whose complaints become one line."""
+def parse(arguments: Sequence[str], usage: Callable[[ConfigDict | None], str]) -> list[str]:
+    """Parses flags with absl, whose complaints become one line.
+
+    Args:
+      arguments: of the command, its name first.
+      usage: the text for --help, given the config that was named beside it, if any.
+    """
+    asked = [argument for argument in arguments if argument not in HELP]
+    helps = len(asked) < len(arguments)
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # where policies from outside are looked for
+    config = None
     try:
-        rest = flags.FLAGS(arguments)
+        rest = flags.FLAGS(asked)
         if "config" in flags.FLAGS and flags.FLAGS.config is not None:
             flags.FLAGS.config.policies  # noqa: B018  a missing file is reported at first use
-        return rest
+            config = flags.FLAGS.config
     except Exception as error:  # a config file is Python: reading it can raise anything
-        fail(_complaint(error))
+        if not helps:
+            fail(_complaint(error))
+    if helps:
+        print(usage(config))
+        sys.exit(0)
+    return rest
 
 
 def _complaint(error: Exception) -> str:
@@ -50,13 +69,44 @@ def _complaint(error: Exception) -> str:
     return text
 
 
+def check_platform() -> None:
+    """Refuses a platform that JAX was told to use and that is not there."""
+    asked = os.environ.get("JAX_PLATFORMS")
+    try:
+        jax.devices()
+    except (RuntimeError, AssertionError) as error:  # the latter where no plugin is installed
+        if not asked:
+            raise
+        raise ConfigError(
+            f"JAX_PLATFORMS: JAX finds no {asked!r} here; install what it needs,"
+            " or unset JAX_PLATFORMS"
+        ) from error
+
+
+def announce(devices: Sequence[jax.Device]) -> None:
+    """Prints what the experiment runs on."""
+    first = devices[0]
+    kind = "" if first.device_kind == first.platform else f" ({first.device_kind})"
+    print(f"running on {len(devices)} x {first.platform}{kind}", flush=True)
+
+
+@contextlib.contextmanager
+def one_line() -> Iterator[None]:
+    """Whatever the user can mend costs one line and exit status 2."""
+    try:
+        check_platform()
+        yield
+    except (ConfigError, FloatingPointError, ClosedChoiceError) as error:
+        fail(str(error))
+
+
 def run_in_workdir(
     arguments: Sequence[str],
     config: ConfigDict | None,
     workdir: str | None,
     action: Callable[[ConfigDict, Path], Result],
 ) -> Result:
-    """Runs the action; one line and exit status 2 for whatever the user can mend."""
+    """Runs the action on a config in a working directory."""
     if len(arguments) > 1:
         fail(f"unexpected argument {arguments[1]!r}; settings are given as --config.FIELD=VALUE")
     if config is None:
@@ -64,11 +114,10 @@ def run_in_workdir(
     if not workdir:
         fail("give --workdir=DIR")
     try:
-        return action(config, Path(workdir))
-    except (ConfigError, FloatingPointError, RuntimeError) as error:
-        fail(str(error))
+        with one_line():
+            return action(config, Path(workdir))
     except KeyboardInterrupt:
-        print(f"\ninterrupted; the same command goes on from what is in {workdir}", file=sys.stderr)
+        print(f"\ninterrupted; the same command resumes what is in {workdir}", file=sys.stderr)
         sys.exit(130)
 
 

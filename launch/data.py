@@ -1,7 +1,6 @@
 """From a config to its matrices: drawn, or recorded by somebody."""
 
 import functools
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +10,19 @@ from ml_collections import ConfigDict
 from tqdm import tqdm
 
 from launch.settings import ConfigError, entry_noise, horizon, initial_size
+from smc_jax.checks import one_of
 from smc_jax.data.completed import Completed, cached_completion
-from smc_jax.data.download import fetch
+from smc_jax.data.download import ARCHIVES, fetch
 from smc_jax.data.jester import read_jester
 from smc_jax.data.movielens import read_movielens
 from smc_jax.data.ratings import DUPLICATES, DataError, Ratings, densest_block
 from smc_jax.data.recorded import recorded
 from smc_jax.data.synthetic import synthetic
 from smc_jax.data.table import Columns, read_table
-from smc_jax.environment import MOST_ENTRIES, Problem
+from smc_jax.simulation.problem import MakeProblem
 
+MOST_ENTRIES = 2**31 - 1  # the initial design draws among all entries by a number of 32 bits
+SOURCES = {"jester": "jester", "movielens": "ml-1m", "replay": "ml-1m"}  # what is downloaded
 REMEDIES = {  # by the argument of `read_table` that settles it
     "duplicates": "set config.duplicates=last or mean",
     "encoding": "set config.encoding=latin-1, or whichever it is",
@@ -52,7 +54,7 @@ def _movielens(rows: int, columns: int) -> Ratings:
 
 @functools.cache
 def _completion(rows: int, columns: int) -> Completed:
-    """The same without gaps. It takes a while, and is the same every time: kept on disk."""
+    """The films without gaps. Completing takes a while, and is the same every time: it is kept."""
     bar = functools.partial(tqdm, desc="completing", unit="rank", leave=False)
     folder = Path(pooch.os_cache("smc_jax")) / "completed"
     return cached_completion(_movielens(rows, columns), folder, progress=bar)
@@ -81,24 +83,28 @@ def _read_columns(config: ConfigDict) -> Columns:
     return row, column, rating
 
 
-def fill_in_table(config: ConfigDict) -> None:
-    """Sets what an experiment on a table leaves to the table: its rows, columns and checksum.
-
-    Raises ConfigError where there is no such table, or it has less than is asked for.
-    """
+def check_table(config: ConfigDict) -> None:
+    """Raises ConfigError where the fields of a table cannot be used; the table is not read."""
     if not config.path:
         raise ConfigError("config.path: missing; give --config.path=FILE, a table of ratings")
     if Path(config.path).suffix == ".zip":
         raise ConfigError(f"config.path: {config.path} is a zip; unpack the table that is in it")
-    if config.duplicates not in DUPLICATES:
-        known = ", ".join(DUPLICATES)
-        raise ConfigError(f"config.duplicates: must be one of {known}, got {config.duplicates!r}")
+    try:
+        one_of("duplicates", config.duplicates, DUPLICATES)
+    except ValueError as error:
+        raise ConfigError(f"config.{error}") from error
+    _read_columns(config)
+
+
+def _read(config: ConfigDict) -> tuple[Ratings, str]:
+    """The whole table and its checksum; ConfigError where it cannot be read."""
     columns = _read_columns(config)
     try:
         checksum = pooch.file_hash(str(Path(config.path).expanduser()), "sha256")
         if config.checksum not in (None, checksum):
             raise ConfigError(f"config.checksum: that of {config.path} is {checksum}")
-        shape = _table(config.path, columns, config.duplicates, config.encoding, checksum).shape
+        ratings = _table(config.path, columns, config.duplicates, config.encoding, checksum)
+        return ratings, checksum
     except OSError as error:
         raise ConfigError(f"config.path: cannot read {config.path}: {error.strerror}") from error
     except LookupError as error:
@@ -108,26 +114,46 @@ def fill_in_table(config: ConfigDict) -> None:
         raise ConfigError(f"config.path: {error}{remedy}") from error
     except ImportError as error:  # Parquet needs a package of its own
         raise ConfigError(f"config.path: {error}") from error
-    for field, there_are in zip(("rows", "columns"), shape, strict=True):
-        if config[field] is None:
-            config[field] = there_are
-        elif config[field] > there_are:
-            raise ConfigError(
-                f"config.{field}: must be at most {there_are}, the {field} of {config.path},"
-                f" got {config[field]}"
-            )
-    if config.rows * config.columns > MOST_ENTRIES:
+
+
+def fill_in(config: ConfigDict) -> ConfigDict:
+    """A config in which what is left to the data is filled in: a table's size and checksum.
+
+    Raises ConfigError where there is no such table, or it has less than is asked for.
+    """
+    filled = config.copy_and_resolve_references()
+    if config.data != "table":
+        return filled
+    ratings, checksum = _read(config)
+    with filled.ignore_type():
+        filled.checksum = checksum
+        for field, there_are in zip(("rows", "columns"), ratings.shape, strict=True):
+            if config[field] is None:
+                filled[field] = there_are
+            elif config[field] > there_are:
+                raise ConfigError(
+                    f"config.{field}: must be at most {there_are}, the {field} of {config.path},"
+                    f" got {config[field]}"
+                )
+    if filled.rows * filled.columns > MOST_ENTRIES:
         raise ConfigError(
-            f"config.rows: {config.rows} x {config.columns} entries are too many;"
+            f"config.rows: {filled.rows} x {filled.columns} entries are too many;"
             " set config.rows and config.columns to a smaller block"
         )
-    config.checksum = checksum
+    return filled
+
+
+def checksum(config: ConfigDict) -> str | None:
+    """The checksum of the file that the matrices come from, None where there is none."""
+    if config.data in SOURCES:
+        return ARCHIVES[SOURCES[config.data]].checksum
+    return config.get("checksum")
 
 
 def table_block(config: ConfigDict) -> Ratings:
     """The rows rated most, and the columns with most of these; its ids are those of the table.
 
-    The config is one that `fill_in_table` has filled in.
+    The config is one that `fill_in` returned.
     """
     columns = _read_columns(config)
     ratings = _table(config.path, columns, config.duplicates, config.encoding, config.checksum)
@@ -143,8 +169,11 @@ def describe_data(config: ConfigDict) -> dict[str, Any]:
     return {"completion_rank": found.rank, "completion_errors": errors}
 
 
-def make_data(config: ConfigDict) -> Callable[..., Problem]:
-    """The function from a key and a seed's number to the matrix."""
+def make_data(config: ConfigDict) -> MakeProblem:
+    """The function from a key and a seed's number to the matrix, of a config filled in.
+
+    Raises ConfigError where the data cannot be had, or there are too few of them.
+    """
     if config.data == "synthetic":
         return _make_synthetic(config)
     try:
@@ -162,26 +191,26 @@ def make_data(config: ConfigDict) -> Callable[..., Problem]:
     users = values.shape[1]
     if config.columns > users:
         raise ConfigError(f"config.columns: must be at most {users}, the users there are")
-    picks, looks, existing = horizon(config), initial_size(config), int(mask.sum())
-    if config.once and picks + looks > existing:
+    picks, answers, existing = horizon(config), initial_size(config), int(mask.sum())
+    if config.once and picks + answers > existing:
         longest = longest_horizon(existing, config.initial_fraction)
         raise ConfigError(
-            f"config.horizon: {picks} picks after an initial design of up to {looks} need more than"
-            f" the {existing} ratings there are; set config.horizon to at most {longest} with"
+            f"config.horizon: {picks} picks after an initial design of up to {answers} need more"
+            f" than the {existing} ratings there are; set config.horizon to at most {longest} with"
             f" this config.initial_fraction of {config.initial_fraction:g}"
         )
     return recorded(values, mask, columns=config.columns if config.columns < users else None)
 
 
 def longest_horizon(existing: int, initial_fraction: float) -> int:
-    """What so many entries allow, the initial design included."""
+    """The longest horizon that the existing entries allow, the initial design included."""
     longest = int(existing / (1.0 + initial_fraction)) + 1
     while longest + round(initial_fraction * longest) > existing:
         longest -= 1
     return longest
 
 
-def _make_synthetic(config: ConfigDict) -> Callable[..., Problem]:
+def _make_synthetic(config: ConfigDict) -> MakeProblem:
     return synthetic(
         rows=config.rows,
         columns=config.columns,

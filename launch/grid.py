@@ -6,12 +6,11 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from launch import experiment
 from launch.settings import ConfigError
 
 
 def combinations(grid: str) -> list[dict[str, Any]]:
-    """All settings of a grid such as `rank=2,5 users=chosen`."""
+    """All settings of a grid such as `rank=2,5 guess=True`."""
 
     def value(text: str) -> Any:
         try:
@@ -29,7 +28,7 @@ def combinations(grid: str) -> list[dict[str, Any]]:
 
 
 def trials(config: ConfigDict, group: str, grid: str) -> dict[str, ConfigDict]:
-    """A config for each combination of a group's settings; ConfigError where one cannot be used.
+    """A config for each combination of a group's settings, which nobody has validated yet.
 
     The group is a policy, or `model` or `inference`.
     """
@@ -41,9 +40,5 @@ def trials(config: ConfigDict, group: str, grid: str) -> dict[str, ConfigDict]:
                 raise ConfigError(f"grid: {group} has no setting {field!r}")
             with trial.ignore_type():
                 trial[group][field] = value
-        if "panel_field" in trial:
-            experiment.validate_panels(trial)
-        else:
-            experiment.validate(trial)
         made[" ".join(f"{field}={value}" for field, value in cell.items()) or "defaults"] = trial
     return made

@@ -8,6 +8,7 @@ standard deviations of the whole matrix, their mean log density in these units, 
 rank: mean and standard error over the seeds.
 """
 
+import functools
 from collections.abc import Sequence
 
 import jax
@@ -16,44 +17,56 @@ from absl import app, flags
 from ml_collections import config_flags
 from tqdm import tqdm
 
-from launch import experiment, results, settings
-from launch.command import fail, parse
+from launch import data, experiment, settings, tables, validation
+from launch.command import one_line, parse
 from launch.grid import trials
-from launch.predictions import single_fit
+from launch.settings import ConfigError
+from launch.usage import usage
+from smc_jax.simulation.held_out import single_fit
 
 CONFIG = config_flags.DEFINE_config_file("config", "configs/jester.py", "The experiment.")
 SEEN = flags.DEFINE_list("seen", ["0.05", "0.2"], "Fractions of the entries that a fit sees.")
 GRID = flags.DEFINE_string("grid", "", "FIELD=VALUE,VALUE ... of config.model.")
 
 
+def seen_fractions() -> list[float]:
+    """The fractions that were asked for."""
+    try:
+        fractions = [float(text) for text in SEEN.value]
+    except ValueError:
+        fractions = []
+    if not fractions or not all(0.0 < fraction < 1.0 for fraction in fractions):
+        told = f"seen: give fractions between 0 and 1, got {','.join(SEEN.value)}"
+        raise ConfigError(told)
+    return fractions
+
+
 def main(arguments: Sequence[str]) -> None:
     """Prints one line a combination as soon as it is known."""
     del arguments
-    try:
-        experiment.validate(CONFIG.value)  # which refuses a figure of several data
-        made = trials(CONFIG.value, "model", GRID.value)
-        fractions = [float(text) for text in SEEN.value]
-        if not all(0.0 < fraction < 1.0 for fraction in fractions):
-            raise ValueError
-    except settings.ConfigError as error:
-        fail(str(error))
-    except ValueError:
-        fail(f"seen: give fractions between 0 and 1, got {','.join(SEEN.value)}")
-    width = max(map(len, made)) + 2
-    head = f"{'seen':>6}{'RMSE':>10}{'log density':>20}{'rank':>15}"
-    print(f"{'model':<{width}}{head}")
-    with tqdm(total=len(made) * len(fractions), unit="cell", smoothing=0.0) as bar:
-        for text, config in made.items():
-            seeds = np.arange(config.first_seed, config.first_seed + config.seeds, dtype=np.uint32)
-            for fraction in fractions:
-                fit = jax.jit(single_fit(config, fraction))
-                _, *figures = np.array([fit(seed) for seed in seeds]).T
-                line = f"{text:<{width}}{fraction:>6g}"
-                for values, digits in zip(figures, (4, 4, 1), strict=True):
-                    line += results.cell(values, digits)
-                bar.write(line)
-                bar.update()
+    with one_line():
+        validation.validate(CONFIG.value)  # which refuses a figure of several data
+        made = {
+            text: validation.resolve(trial)
+            for text, trial in trials(CONFIG.value, "model", GRID.value).items()
+        }
+        fractions = seen_fractions()
+        width = max(map(len, made)) + 2
+        head = f"{'seen':>6}{'RMSE':>10}{'log density':>20}{'rank':>15}"
+        print(f"{'model':<{width}}{head}")
+        with tqdm(total=len(made) * len(fractions), unit="cell", smoothing=0.0) as bar:
+            for text, config in made.items():
+                make_problem, belief = data.make_data(config), experiment.make_belief(config)
+                for fraction in fractions:
+                    fit = jax.jit(single_fit(make_problem, belief, fraction))
+                    found = [fit(np.uint32(seed)) for seed in settings.seeds(config)]
+                    line = f"{text:<{width}}{fraction:>6g}"
+                    for field, digits in (("error", 4), ("density", 4), ("effective_rank", 1)):
+                        values = np.array([getattr(one, field) for one in found])
+                        line += tables.cell(values, digits)
+                    bar.write(line)
+                    bar.update()
 
 
 if __name__ == "__main__":
-    app.run(main, flags_parser=parse)
+    app.run(main, flags_parser=functools.partial(parse, usage=usage))

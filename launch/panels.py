@@ -1,92 +1,85 @@
 """The experiments of a figure, one a panel, to one picture and one table."""
 
-import csv
-import io
 from pathlib import Path
 from typing import Any
 
 from ml_collections import ConfigDict
 from tqdm import tqdm
 
-from launch import experiment, plot, results, runner, settings
+from launch import experiment, files, plot, runner, settings, tables, validation
+from launch.command import announce
+from launch.settings import ConfigError
+
+HORIZON_READINGS = ("bound", "true_rank")
+FIGURE = ("horizon_reading", "panel_field", "panel_values")  # fields of a figure alone
+
+
+def panels(config: ConfigDict) -> dict[str, ConfigDict]:
+    """The experiments of a figure, by title: one for each value of its panel field."""
+    for name in FIGURE:
+        if name not in config:
+            raise ConfigError(f"config.{name}: missing; a figure's config is configs/figure1.py")
+    field, values, reading = config.panel_field, config.panel_values, config.horizon_reading
+    if field not in config or field in FIGURE:
+        raise ConfigError(f"config.panel_field: no such field of an experiment as {field!r}")
+    if not isinstance(values, list | tuple) or not values or len(set(values)) < len(values):
+        raise ConfigError(f"config.panel_values: must be different values of {field}, got {values}")
+    if reading not in HORIZON_READINGS:
+        known = ", ".join(HORIZON_READINGS)
+        raise ConfigError(f"config.horizon_reading: must be one of {known}, got {reading!r}")
+    if reading == "true_rank" and not (config.horizon is config.horizon_rank is None):
+        raise ConfigError("config.horizon_reading: true_rank leaves horizon and horizon_rank unset")
+    made = {}
+    for value in values:
+        panel = ConfigDict({name: config[name] for name in config if name not in FIGURE})
+        with panel.ignore_type():  # `validate` judges it
+            panel[field] = value
+        if reading == "true_rank":
+            if "true_rank" not in panel:
+                raise ConfigError("config.horizon_reading: these data have no true rank")
+            panel.horizon_rank = panel.true_rank
+        title = value if field == "data" else f"{field.replace('_', ' ')} {value}"
+        made[str(title)] = panel
+    return made
+
+
+def resolve(config: ConfigDict) -> dict[str, ConfigDict]:
+    """The panels, each resolved so that it can be run; ConfigError at the first that cannot."""
+    made, field = {}, config.get("panel_field")
+    for title, panel in panels(config).items():
+        try:
+            made[title] = validation.resolve(panel)
+        except ConfigError as error:
+            named, _, reason = str(error).partition(": ")
+            if named != f"config.{field}":
+                raise
+            told = f"config.panel_values: with {field} = {panel[field]}: {reason}"
+            raise ConfigError(told) from error
+    return made
 
 
 def make(config: ConfigDict, workdir: Path) -> dict[str, dict[str, Any]]:
     """Runs what is not finished of each panel; returns their summaries by title."""
-    panels = experiment.validate_panels(config)
-    folders = {title: workdir / title.replace(" ", "_") for title in panels}
-    for title, panel in panels.items():
-        results.open_workdir(folders[title], panel, experiment.defaults(panel))
-    cells = [(t, name) for t, panel in panels.items() for name in settings.policy_names(panel)]
-    done = {title: results.load_curves(folder).keys() for title, folder in folders.items()}
-    refits = {title: settings.refits(panel) for title, panel in panels.items()}
+    made = resolve(config)
+    folders = {title: workdir / title.replace(" ", "_") for title in made}
+    for title, panel in made.items():
+        files.open_workdir(folders[title], panel, validation.defaults(panel))
+    cells = [(t, name) for t, panel in made.items() for name in settings.policy_names(panel)]
+    done = {title: files.load_curves(folder).keys() for title, folder in folders.items()}
+    refits = {title: settings.refits(panel) for title, panel in made.items()}
     summaries, curves = {}, {}
+    announce(experiment.placement(next(iter(made.values())))["devices"])
     with tqdm(
         total=sum(refits[title] for title, _ in cells),
         initial=sum(refits[title] for title, name in cells if name in done[title]),
         unit="refit",
         smoothing=0.0,  # policies differ in speed: the average over all tells the time left best
     ) as bar:
-        for title, panel in panels.items():
+        for title, panel in made.items():
             summaries[title] = runner.run(panel, folders[title], bar)
-            curves[title] = results.load_curves(folders[title])
+            curves[title] = files.load_curves(folders[title])
             plot.panels_plot(workdir / "figure.png", curves)
-            results.write(workdir / "table.csv", lambda file: file.write(rows(summaries).encode()))
-            results.write(workdir / "table.md", lambda f: f.write(markdown(summaries).encode()))
+            texts = {"table.csv": tables.rows(summaries), "table.md": tables.markdown(summaries)}
+            for name, text in texts.items():
+                files.write_text(workdir / name, text)
     return summaries
-
-
-def rows(summaries: dict[str, dict[str, Any]]) -> str:
-    """The table as CSV: one row a panel and policy, empty where a figure has no meaning."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    regret = [f"{kind}_{percent}" for kind in ("regret", "sem") for percent in results.FRACTIONS]
-    ends = ("", "_low", "_high")
-    paired = [f"minus_{other}{end}" for other in results.REFERENCES for end in ends]
-    writer.writerow(["panel", "policy", *regret, *paired, "effective_rank", "seconds", "compile"])
-    for title, summary in summaries.items():
-        for name, one in summary["policies"].items():
-            percents = list(map(str, results.FRACTIONS))
-            values = [one[kind][percent] for kind in ("regret", "sem") for percent in percents]
-            for other in results.REFERENCES:
-                values += one["paired"].get(other, 3 * [None])
-            values += [one["effective_rank"], one["seconds"], one["compile_seconds"]]
-            cells = ["" if value is None else f"{value:.4g}" for value in values]
-            writer.writerow([title, name, *cells])
-    return text.getvalue()
-
-
-def markdown(summaries: dict[str, dict[str, Any]]) -> str:
-    """The table for people: a block a panel."""
-    lines = [
-        "Cumulative regret at fractions of the horizon, mean ± standard error over the seeds, and"
-        " paired differences at 100 % with 95 % intervals.",
-    ]
-    for title, summary in summaries.items():
-        references = [name for name in results.REFERENCES if name in summary["policies"]]
-        head = ["policy", *(f"{percent} %" for percent in results.FRACTIONS)]
-        head += [f"minus {other}" for other in references] + ["effective rank", "seconds"]
-        setting = summary["setting"]
-        lines += ["", f"**{title}** (H = {setting['horizon']:,})", ""]
-        lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-        for name, one in summary["policies"].items():
-            cells = [name]
-            for percent in map(str, results.FRACTIONS):
-                spread = one["sem"][percent]
-                cells.append(
-                    f"{one['regret'][percent]:.0f}" + (f" ± {spread:.0f}" if spread else "")
-                )
-            for other in references:
-                if other in one["paired"]:
-                    mean, low, high = one["paired"][other]
-                    cells.append(f"{mean:+.0f} [{low:+.0f}, {high:+.0f}]")
-                else:
-                    cells.append("")
-            for field in ("effective_rank", "seconds"):
-                cells.append("" if one[field] is None else f"{one[field]:.1f}")
-            lines.append("| " + " | ".join(cells) + " |")
-        for base, ratio in summary["policies"].get("ids", {}).get("ratio", {}).items():
-            if base != "ids":
-                cells = [f"{value:.2f}" for value in ratio.values() if value is not None]
-                lines += ["", f"ids / {base}: {', '.join(cells)}."]
-    return "\n".join(lines) + "\n"

@@ -1,6 +1,8 @@
 """Pictures of regret curves."""
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -11,10 +13,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from launch.results import write
-from smc_jax.sweep import Curves
+from launch.files import write
+from smc_jax.simulation.regret import Curves
 
-# One colour a policy in every figure (Okabe & Ito, safe for colour-blind readers).
+# One colour a rule in every figure (Okabe & Ito, safe for colour-blind readers).
 COLOURS = {
     "ids": "#0072B2",
     "thompson": "#E69F00",
@@ -25,10 +27,33 @@ COLOURS = {
     "particle": "#56B4E9",
     "icf": "#8C510A",
     "greedy": "#009E73",
+    "ucb": "#882255",
     "random": "#999999",
 }
+# Pairs of a rule and another belief than the fitted model have the rule's colour.
+BELIEFS = {"gibbs": "-.", "particles": (0, (5, 1)), "pairwise": (0, (1, 1))}
+# Policies from outside, in the order in which they are drawn.
+OUTSIDE = ("#6A3D9A", "#E31A1C", "#66C200", "#00CED1", "#FFB3A7", "#B4A7FF", "#4B5320", "#1F1FA8")
 STYLES = {"oracle": "--", "mean_oracle": ":"}
 LABEL = "cumulative regret, ± standard error"
+
+
+def styles_of(names: Iterable[str]) -> dict[str, tuple[str, Any]]:
+    """Colour and line style of each policy."""
+    found: dict[str, tuple[str, Any]] = {}
+    outside = 0
+    for name in names:
+        rule, _, belief = name.rpartition("_")
+        if name in COLOURS:
+            found[name] = COLOURS[name], STYLES.get(name, "-")
+        elif rule in COLOURS and belief in BELIEFS:
+            found[name] = COLOURS[rule], BELIEFS[belief]
+        else:
+            # Where the colours are used up, lines differ.
+            again, place = divmod(outside, len(OUTSIDE))
+            found[name] = OUTSIDE[place], ("-", "--", ":", "-.")[again % 4]
+            outside += 1
+    return found
 
 
 def regret_plot(path: Path, curves: dict[str, Curves], *, title: str) -> None:
@@ -89,17 +114,15 @@ def served_plot(path: Path, panels: dict[str, tuple[np.ndarray, np.ndarray]]) ->
 
 
 def _draw(axes: Axes, curves: dict[str, Curves], *, title: str) -> None:
-    top = 0.0
+    top, drawn_as = 0.0, styles_of(curves)
     for name, one in curves.items():
         steps = np.arange(1, one.regret.shape[1] + 1)
         mean, error = one.regret.mean(0), np.zeros(steps.size)
         if len(one.regret) > 1:
             error = one.regret.std(0, ddof=1) / np.sqrt(len(one.regret))
-        style, colour = STYLES.get(name, "-"), COLOURS.get(name)
-        (line,) = axes.plot(steps, mean, style, label=name, color=colour)
-        axes.fill_between(
-            steps, mean - error, mean + error, alpha=0.2, lw=0, color=line.get_color()
-        )
+        colour, style = drawn_as[name]
+        axes.plot(steps, mean, linestyle=style, label=name, color=colour)
+        axes.fill_between(steps, mean - error, mean + error, alpha=0.2, lw=0, color=colour)
         if name != "random":
             top = max(top, float((mean + error).max()))
     if top > 0.0:

@@ -1,6 +1,5 @@
 """One experiment: every policy of a config on every seed, resumable, with its files and a bar."""
 
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,11 +8,12 @@ from typing import Any
 from ml_collections import ConfigDict
 from tqdm import tqdm
 
-from launch import data, experiment, plot, results, settings
-from launch.command import CompileClock
-from smc_jax.completable import HeldOut
-from smc_jax.loop import Loop
-from smc_jax.sweep import Curves, Progress, Sweep, curves
+from launch import data, experiment, files, plot, settings, tables, validation
+from launch.command import CompileClock, announce
+from smc_jax.completion.stopping import HeldOut
+from smc_jax.simulation.loop import Loop
+from smc_jax.simulation.regret import Curves, curves
+from smc_jax.simulation.sweep import Progress, Sweep
 
 SECONDS_BETWEEN_CHECKPOINTS = 20.0
 SHARE_OF_CHECKPOINTS = 0.02  # of the time at most: those of a big matrix take seconds to write
@@ -29,10 +29,11 @@ def run_policy(
 ) -> tuple[Curves, dict[str, float]]:
     """All seeds of one policy, and the time that they took, refits told to the bar.
 
-    Goes on from a checkpoint if there is one; its time counts.
+    A checkpoint, where there is one, is resumed; its time counts.
     """
     began, compiled = time.monotonic(), clock.seconds
-    before = dict.fromkeys(results.TIMES, 0.0)
+    before = dict.fromkeys(files.TIMES, 0.0)
+    mark = files.fingerprint(config, name)
 
     def times() -> dict[str, float]:
         compiling = clock.seconds - compiled
@@ -44,14 +45,14 @@ def run_policy(
 
     bar.set_postfix_str("compiling")
     loop, sweep = sweep_of(name)
-    begun: Progress = sweep.start(range(config.first_seed, config.first_seed + config.seeds))
+    begun: Progress = sweep.start(settings.seeds(config))
     if checkpoint.exists():
-        begun, before = results.load_checkpoint(checkpoint, begun)
+        begun, before = files.load_checkpoint(checkpoint, begun, mark)
     bar.initial += begun.batches  # so that they do not count in the bar's speed
     bar.n += begun.batches
     progress, told, saved = begun, begun.batches, time.monotonic()
     wait = SECONDS_BETWEEN_CHECKPOINTS
-    remaining = sweep.go_on(begun)
+    remaining = sweep.resume(begun)
     try:
         while True:
             bar.update(progress.batches - told)
@@ -64,39 +65,22 @@ def run_policy(
             bar.set_postfix_str("")
             now = time.monotonic()
             if now - saved > wait:
-                results.save_checkpoint(checkpoint, progress, times())
+                files.save_checkpoint(checkpoint, progress, times(), mark)
                 saved = time.monotonic()
                 wait = max(SECONDS_BETWEEN_CHECKPOINTS, (saved - now) / SHARE_OF_CHECKPOINTS)
     except KeyboardInterrupt:
-        results.save_checkpoint(checkpoint, progress, times())
+        files.save_checkpoint(checkpoint, progress, times(), mark)
         raise
 
 
-def checkpoint_path(workdir: Path, name: str) -> Path:
-    """Where an unfinished policy waits."""
-    return workdir / f"{name}.checkpoint.npz"
-
-
-def run(config: ConfigDict, workdir: Path, overall: tqdm | None = None) -> dict[str, Any]:
-    """Runs what is not finished yet; results are written after each policy.
-
-    `overall` is a bar that counts the refits of several runs; without it, each policy has one.
-    """
-    experiment.validate(config)
-    results.open_workdir(workdir, config, experiment.defaults(config))
-    if config.data == "table":
-        results.save_ids(workdir, data.table_block(config))
-    clock = CompileClock()
-    finished = results.load_curves(workdir)
-    summary_path = workdir / "summary.json"
-    old = json.loads(summary_path.read_text())["policies"] if summary_path.exists() else {}
-    unknown = dict.fromkeys(results.TIMES)
-    times = {name: old.get(name, unknown) for name in finished}
-    setting = {
+def setting(config: ConfigDict) -> dict[str, Any]:
+    """What the summary tells of the experiment."""
+    seeds = settings.seeds(config)
+    return {
         "horizon": settings.horizon(config),
         "initial": settings.initial_size(config),
         "refits": settings.refits(config),
-        "seeds": [config.first_seed, config.first_seed + config.seeds - 1],
+        "seeds": [seeds[0], seeds[-1]],
         "rows": config.rows,
         "columns": config.columns,
         "data": config.data,
@@ -104,36 +88,60 @@ def run(config: ConfigDict, workdir: Path, overall: tqdm | None = None) -> dict[
         "rank": config.rank,
         "beta": config.beta,
         "once": config.once,
+        "arrivals": config.arrivals,
         **data.describe_data(config),
     }
+
+
+def record(
+    config: ConfigDict, workdir: Path, finished: dict[str, Curves], times: dict[str, Any]
+) -> dict[str, Any]:
+    """Writes what is finished, in the order asked for, and returns its summary."""
+    order = [*settings.policy_names(config), *finished]  # those of an earlier run last
+    ordered = {name: finished[name] for name in order if name in finished}
+    summary = tables.summarise(ordered, times, config.reference)
+    summary["best"] = "exact" if experiment.best_is_exact(config) else "upper bound"
+    summary["setting"] = setting(config)
+    if experiment.checks_completion(config):
+        for name, one in ordered.items():
+            errors = HeldOut(one.completion_error, one.zero_error)
+            summary["policies"][name]["completable_at"] = [
+                None if refit < 0 else int(refit)
+                for refit in experiment.first_completable(config, errors)
+            ]
+    # The summary first: a policy counts as finished once its curves are there.
+    files.write_json(workdir / "summary.json", summary)
+    files.save_curves(workdir, ordered)
+    plot.regret_plot(workdir / "regret.png", ordered, title=describe(config))
+    return summary
+
+
+def run(config: ConfigDict, workdir: Path, overall: tqdm | None = None) -> dict[str, Any]:
+    """Runs what is not finished yet; results are written after each policy.
+
+    `overall` is a bar that counts the refits of several runs; without it, each policy has one.
+    """
+    config = validation.resolve(config)
+    files.open_workdir(workdir, config, validation.defaults(config))
+    if config.data == "table":
+        files.save_ids(workdir, data.table_block(config))
+    clock = CompileClock()
+    finished, held = files.load_curves(workdir), files.load_times(workdir)
+    times: dict[str, Any] = {name: held.get(name, dict.fromkeys(files.TIMES)) for name in finished}
     asked = settings.policy_names(config)
-
-    def record() -> dict[str, Any]:
-        """Writes what is finished, in the order asked for."""
-        order = [*asked, *finished]  # those of an earlier run last
-        ordered = {name: finished[name] for name in order if name in finished}
-        summary = {**results.summarise(ordered, times), "setting": setting}
-        if experiment.checks_completion(config):
-            for policy, one in ordered.items():
-                errors = HeldOut(one.completion_error, one.zero_error)
-                first = experiment.first_completable(config, errors)
-                summary["policies"][policy]["completable_at"] = [
-                    None if refit < 0 else int(refit) for refit in first
-                ]
-        # The summary first: a policy counts as finished once its curves are there.
-        results.write_json(summary_path, summary)
-        results.save_curves(workdir, ordered)
-        plot.regret_plot(workdir / "regret.png", ordered, title=describe(config))
-        return summary
-
-    remaining = [name for name in asked if name not in finished]
-    if not remaining:
-        if overall is None:
+    waiting = {name: files.checkpoint_path(workdir, name) for name in asked if name not in finished}
+    for name, checkpoint in waiting.items():
+        if checkpoint.exists():
+            files.check_checkpoint(checkpoint, files.fingerprint(config, name))
+    if overall is None:
+        if waiting:
+            announce(experiment.placement(config)["devices"])
+        else:
             print(f"nothing left to run: {workdir} holds the results of {', '.join(asked)}")
-        return record()
+    if not waiting:
+        return record(config, workdir, finished, times)
     sweep_of = experiment.sweeps(config)
-    for name in remaining:
-        checkpoint = checkpoint_path(workdir, name)
+    for name, checkpoint in waiting.items():
         if overall is None:
             with tqdm(total=settings.refits(config), desc=f"{name:<10}", unit="refit") as bar:
                 ran = run_policy(config, name, sweep_of, checkpoint, clock, bar)
@@ -141,7 +149,7 @@ def run(config: ConfigDict, workdir: Path, overall: tqdm | None = None) -> dict[
             overall.set_description(f"{describe(config)}: {name}")
             ran = run_policy(config, name, sweep_of, checkpoint, clock, overall)
         finished[name], times[name] = ran
-        summary = record()
+        summary = record(config, workdir, finished, times)
         checkpoint.unlink(missing_ok=True)
     return summary
 
@@ -150,4 +158,5 @@ def describe(config: ConfigDict) -> str:
     """One line for the picture's title."""
     kind = f"true rank {config.true_rank}" if config.data == "synthetic" else config.data
     seeds = f"{config.seeds} seed{'s' if config.seeds > 1 else ''}"
-    return f"{config.rows} x {config.columns}, {kind}, {seeds}"
+    here = f", {config.arrivals} present at a time" if config.arrivals else ""
+    return f"{config.rows} x {config.columns}, {kind}, {seeds}{here}"

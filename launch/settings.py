@@ -1,6 +1,10 @@
 """What a config says, read in one place: names, sizes, and the error of a field that is wrong."""
 
+from typing import Any
+
 from ml_collections import ConfigDict
+
+from smc_jax.policies.registry import named, settings_among
 
 
 class ConfigError(ValueError):
@@ -17,6 +21,17 @@ def policy_names(config: ConfigDict) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
 
 
+def policy_settings(config: ConfigDict, name: str) -> dict[str, Any]:
+    """The settings of a policy: its own group, or what it takes from the groups of others."""
+    groups = (name, *named(name).groups)
+    return settings_among(name, {group: dict(config[group]) for group in groups if group in config})
+
+
+def has_sizes(config: ConfigDict) -> bool:
+    """Whether rows and columns are known; a table tells them when it is read."""
+    return config.rows is not None and config.columns is not None
+
+
 def horizon(config: ConfigDict) -> int:
     """H: as given, or k (N + D - k)."""
     if config.horizon is not None:
@@ -31,10 +46,15 @@ def refits(config: ConfigDict) -> int:
 
 
 def initial_size(config: ConfigDict) -> int:
-    """Looks of the initial design."""
+    """The number of answers in the initial design."""
     return round(config.initial_fraction * horizon(config))
 
 
+def seeds(config: ConfigDict) -> range:
+    """The numbers of the seeds."""
+    return range(config.first_seed, config.first_seed + config.seeds)
+
+
 def entry_noise(config: ConfigDict) -> bool:
-    """Whether the noise belongs to the entry: so where no entry is seen twice."""
+    """Whether the noise belongs to the entry, as where no entry is seen twice."""
     return config.once or config.beta == 0.0

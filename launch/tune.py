@@ -9,19 +9,21 @@ does not depend on the panels' units, and the setting where that is least. With 
 1000 up: those that are reported must not choose anything.
 """
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from absl import app, flags
 from ml_collections import ConfigDict, config_flags
 from tqdm import tqdm
 
-from launch import experiment
-from launch.command import fail, parse
+from launch import experiment, panels, settings
+from launch.command import fail, one_line, parse
 from launch.grid import trials
-from launch.settings import ConfigError
-from smc_jax.policies import POLICIES
-from smc_jax.sweep import curves
+from launch.usage import usage
+from smc_jax.policies.registry import POLICIES
+from smc_jax.simulation.regret import curves
+from smc_jax.simulation.sweep import ClosedChoiceError
 
 CONFIG = config_flags.DEFINE_config_file("config", help_string="The figure.")
 POLICY = flags.DEFINE_string("policy", None, "Which policy.")
@@ -29,13 +31,12 @@ GROUP = flags.DEFINE_string("group", None, "Whose settings: the policy's, or mod
 GRID = flags.DEFINE_string("grid", "", "FIELD=VALUE,VALUE ... separated by blanks.")
 
 
-def regrets(config: ConfigDict, policy: str, bar: tqdm) -> list[float]:
+def regrets(experiments: Iterable[ConfigDict], policy: str, bar: tqdm) -> list[float]:
     """Mean regret at the end of the horizon, panel by panel."""
     means = []
-    for panel in experiment.panels(config).values():
-        _, sweep = experiment.sweeps(panel)(policy)
-        seeds = range(panel.first_seed, panel.first_seed + panel.seeds)
-        *_, last = sweep.go_on(sweep.start(seeds))
+    for config in experiments:
+        _, sweep = experiment.sweeps(config)(policy)
+        *_, last = sweep.resume(sweep.start(settings.seeds(config)))
         means.append(float(curves(last).regret[:, -1].mean()))
         bar.update()
     return means
@@ -47,19 +48,20 @@ def main(arguments: Sequence[str]) -> None:
     config, policy = CONFIG.value, POLICY.value
     if config is None or policy not in POLICIES:
         fail(f"give --config=configs/figure1.py and --policy, one of {', '.join(POLICIES)}")
-    try:
-        made = trials(config, GROUP.value or policy, GRID.value)
-        titles = list(experiment.panels(config))
-    except ConfigError as error:
-        fail(str(error))
+    with one_line():
+        made = {
+            text: panels.resolve(trial)
+            for text, trial in trials(config, GROUP.value or policy, GRID.value).items()
+        }
+    titles = list(next(iter(made.values())))
     width = max(map(len, [policy, *made])) + 1
     print(f"{policy:<{width}}" + "".join(f"{title:>14}" for title in titles) + f"{'mean':>10}")
     means = {}
     with tqdm(total=len(made) * len(titles), unit="cell", smoothing=0.0) as bar:
         for text, trial in made.items():
             try:
-                each = regrets(trial, policy, bar)
-            except (FloatingPointError, RuntimeError) as error:
+                each = regrets(trial.values(), policy, bar)
+            except (FloatingPointError, ClosedChoiceError) as error:
                 bar.write(f"{text:<{width}}failed: {error}")
                 continue
             means[text] = math.prod(each) ** (1 / len(each))
@@ -70,4 +72,4 @@ def main(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    app.run(main, flags_parser=parse)
+    app.run(main, flags_parser=functools.partial(parse, usage=usage))

@@ -1,3 +1,76 @@
 """Sequential matrix completion: which entries to try next, so that the best are found early."""
 
-__version__ = "0.1.0"
+from smc_jax import presets
+from smc_jax.beliefs.base import Belief, Diagnostics
+from smc_jax.beliefs.gibbs import gibbs
+from smc_jax.beliefs.pairwise import pairwise
+from smc_jax.beliefs.particles import particles
+from smc_jax.beliefs.told import told
+from smc_jax.beliefs.units import standardised
+from smc_jax.beliefs.variational import svi, variational
+from smc_jax.data.ratings import Ratings
+from smc_jax.data.recorded import recorded
+from smc_jax.data.synthetic import synthetic
+from smc_jax.data.table import read_table
+from smc_jax.model.gamma_process import Model, gamma_process
+from smc_jax.model.parameters import Parameters
+from smc_jax.observations import Observations
+from smc_jax.policies.base import Policy, Setting
+from smc_jax.policies.greedy import greedy
+from smc_jax.policies.ids import ids
+from smc_jax.policies.registry import POLICIES, make_policy
+from smc_jax.policies.thompson import thompson
+from smc_jax.policies.ucb import ucb
+from smc_jax.predictions import Predicted, predict
+from smc_jax.simulation.environment import Environment, make_environment
+from smc_jax.simulation.loop import make_loop
+from smc_jax.simulation.regret import Curves, paired_interval
+from smc_jax.simulation.run import run
+from smc_jax.simulation.sweep import make_sweep
+from smc_jax.simulation.wrappers import arrivals, restricted
+from smc_jax.types import Choice, Offer, Outcome
+
+__version__ = "0.2.0"
+
+__all__ = [
+    "POLICIES",
+    "Belief",
+    "Choice",
+    "Curves",
+    "Diagnostics",
+    "Environment",
+    "Model",
+    "Observations",
+    "Offer",
+    "Outcome",
+    "Parameters",
+    "Policy",
+    "Predicted",
+    "Ratings",
+    "Setting",
+    "arrivals",
+    "gamma_process",
+    "gibbs",
+    "greedy",
+    "ids",
+    "make_environment",
+    "make_loop",
+    "make_policy",
+    "make_sweep",
+    "paired_interval",
+    "pairwise",
+    "particles",
+    "predict",
+    "presets",
+    "read_table",
+    "recorded",
+    "restricted",
+    "run",
+    "standardised",
+    "svi",
+    "synthetic",
+    "thompson",
+    "told",
+    "ucb",
+    "variational",
+]

@@ -1,102 +1,43 @@
-"""The pytrees that flow between the modules. D rows, N columns, K the rank bound."""
+"""What passes between a policy and whoever asks it: an offer, a choice, an outcome."""
 
 from typing import NamedTuple
 
-import chex
 import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
 
-class Parameters(NamedTuple):
-    """One draw of the model's parameters; all positive but intercepts and signed loadings."""
+class Offer(NamedTuple):
+    """What may be chosen now.
 
-    loadings: Array  # [D, K]  W
-    strengths: Array  # [K]  r
-    gamma: Array  # []
-    gamma0: Array  # []
-    c0: Array  # []
-    sigma: Array  # []  noise standard deviation
-    intercepts: Array  # [D]  b, zeros where the model has none
-    noise_scales: Array  # [N]  of each column's noise, in sigmas; [] one where it is the same
+    An offer without `columns` is the standing one: every column is present, and between two calls
+    of a policy `open` and `factor` change only in the entry whose outcome was absorbed. A policy
+    may keep what it found for a column while that holds. An offer with `columns` promises nothing:
+    a policy finds what it needs of those columns anew.
+    """
 
-    def noise(self) -> Array:
-        """Standard deviation of the noise in each column [N], or [] in all of them."""
-        return self.sigma * self.noise_scales
+    columns: Array | None  # [C] int: the columns that are present; None: all N of them
+    open: Array  # [D, C] bool: the entries that may be chosen
+    factor: Array  # [D, C]: what the value of an entry is multiplied by
 
-    def noise_at(self, column: Array) -> Array:
-        """Standard deviation [] of the noise in one column."""
-        noise = self.noise()
-        return jnp.take(noise, column, mode="clip") if noise.ndim else noise
+    def column_of(self, position: Array) -> Array:
+        """The column at a position of the offer."""
+        if self.columns is None:
+            return position
+        return jnp.take(self.columns, position, mode="clip")
 
-    @classmethod
-    def plain(cls, loadings: Array, sigma: Array, intercepts: Array | None = None) -> "Parameters":
-        """W, sigma and b of a model without the hyperparameters, which are ones."""
-        rows, k = loadings.shape
-        one = jnp.ones((), loadings.dtype)
-        b = jnp.zeros(rows, loadings.dtype) if intercepts is None else intercepts
-        return cls(loadings, jnp.ones(k, loadings.dtype), one, one, one, sigma, b, one)
+    def everyone(self) -> "Offer":
+        """The same offer with its columns named, so that nothing that was kept is used."""
+        if self.columns is not None:
+            return self
+        return self._replace(columns=jnp.arange(self.open.shape[1]))
 
 
-class Unconstrained(NamedTuple):
-    """The parameters mapped to the whole real line: logs, but for what has a sign already."""
+class Choice(NamedTuple):
+    """One entry; row and column are -1 where a score behind the choice was not a number."""
 
-    loadings: Array  # [D, K]
-    strengths: Array  # [K]
-    gamma: Array | None  # []  None where the loadings are signed
-    gamma0: Array  # []
-    c0: Array  # []
-    sigma: Array | None  # []  None where the noise is known
-    intercepts: Array | None  # [D]  None where the model has none
-    noise_scales: Array | None  # [N]  None where the noise is the same in all columns
-
-
-class Observations(NamedTuple):
-    """Sufficient statistics of all that has been seen, entry by entry."""
-
-    count: Array  # type: ignore[assignment]  # [D, N]  times seen: a mask if never twice
-    total: Array  # [D, N]  sum of the values seen
-    square: Array  # [D, N]  sum of their squares
-
-    @classmethod
-    def empty(cls, rows: int, columns: int) -> "Observations":
-        """Nothing seen yet."""
-        zeros = jnp.zeros((rows, columns))
-        return cls(zeros, zeros, zeros)
-
-    @classmethod
-    def from_matrix(cls, values: Array, mask: Array) -> "Observations":
-        """Each entry under the mask seen once; values elsewhere are ignored, NaN included."""
-        chex.assert_equal_shape([values, mask])
-        count = jnp.asarray(mask, jnp.result_type(float))
-        values = jnp.where(count > 0, values, 0.0).astype(count.dtype)
-        return cls(count, values, values**2)
-
-    def average(self) -> Array:
-        """The mean [D, N] of the looks at each entry, 0 where there are none."""
-        return self.total / jnp.maximum(self.count, 1.0)
-
-    def relative_to(self, centre: ArrayLike, scale: ArrayLike = 1.0) -> "Observations":
-        """The same looks at values (y - centre) / scale; both broadcast against [D, N]."""
-        count, total, square = self
-        squares = square - 2 * centre * total + count * centre**2
-        return Observations(count, (total - count * centre) / scale, squares / scale**2)
-
-    def add(self, row: Array, column: Array, value: Array, weight: Array) -> "Observations":
-        """One more look at an entry; weight 0 leaves everything as it was."""
-        return Observations(
-            self.count.at[row, column].add(weight),
-            self.total.at[row, column].add(weight * value),
-            self.square.at[row, column].add(weight * value**2),
-        )
-
-
-class View(NamedTuple):
-    """All that a policy may look at before it chooses."""
-
-    observations: Observations
-    available: Array  # [D, N] bool: may be chosen now
-    discount: Array  # [D, N]: beta^(times chosen before)
+    row: Array  # [] int
+    column: Array  # [] int
 
 
 class Outcome(NamedTuple):
@@ -104,9 +45,14 @@ class Outcome(NamedTuple):
 
     row: Array  # [] int
     column: Array  # [] int
-    value: Array  # []  the entry, with noise, before the discount
-    weight: Array  # []  1 if the look showed something new, 0 if not (a repeat at beta = 0)
+    value: Array  # []  the entry, with noise, before the factor
+    answered: Array  # [] bool: whether the value was shown, and was not known already
+
+    @property
+    def weight(self) -> Array:
+        """1.0 where there was an answer, else 0.0, in the precision of the value."""
+        return jnp.asarray(self.answered, jnp.asarray(self.value).dtype)
 
     def relative_to(self, centre: ArrayLike, scale: ArrayLike = 1.0) -> "Outcome":
-        """The same look at a value (y - centre) / scale."""
+        """The same outcome for values (y - centre) / scale."""
         return self._replace(value=(self.value - centre) / scale)

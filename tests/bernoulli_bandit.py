@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from smc_jax import information
+from smc_jax.policies import information
 
 ARMS = 10
 CELLS = 512

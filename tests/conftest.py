@@ -11,7 +11,10 @@ import pathlib
 import jax
 import pytest
 
-CACHE = pathlib.Path(__file__).resolve().parent.parent / ".cache" / "jax"
+# A cache for each worker: JAX writes entries in place, and a process that reads an entry which
+# another is still writing aborts.
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "alone")
+CACHE = pathlib.Path(__file__).resolve().parent.parent / ".cache" / "jax" / WORKER
 
 jax.config.update("jax_num_cpu_devices", 2)
 jax.config.update("jax_compilation_cache_dir", str(CACHE))

@@ -1,9 +1,7 @@
 """Dense float64 references for probabilistic matrix factorisation."""
 
-import jax.numpy as jnp
 import numpy as np
-
-from smc_jax.types import Observations
+from problems import one_by_one
 
 NOISE, VARIANCE = 0.3, 0.8
 
@@ -13,11 +11,15 @@ def looks(seed, rows, columns, most=3):
     rng = np.random.default_rng(seed)
     entries = np.outer(rng.normal(size=rows), rng.normal(size=columns))
     count = rng.integers(0, most + 1, (rows, columns))
-    total, square = np.zeros((2, rows, columns))
-    for index in np.ndindex(rows, columns):
-        values = entries[index] + np.sqrt(NOISE) * rng.normal(size=count[index])
-        total[index], square[index] = values.sum(), (values**2).sum()
-    return Observations(*(jnp.asarray(x.astype(float)) for x in (count, total, square)))
+    row, column = np.repeat(np.indices(count.shape).reshape(2, -1), count.ravel(), axis=1)
+    values = entries[row, column] + np.sqrt(NOISE) * rng.normal(size=row.size)
+    return one_by_one(rows, columns, row, column, values)
+
+
+def statistics(observations):
+    """How often each entry was seen [D, N], and the sum of its values [D, N], in float64."""
+    count = np.asarray(observations.times_seen(), np.float64)
+    return count, count * np.asarray(observations.average(), np.float64)
 
 
 def dense_factors(others, variance, noise, count, total):
@@ -41,7 +43,7 @@ def exact_entries(observations, *, noise, item_variance, user_variances, weights
 
     su2 has the prior `weights` on the values `user_variances`; U is integrated out exactly.
     """
-    count, total, _ = (np.asarray(x, np.float64) for x in observations)
+    count, total = statistics(observations)
     rows = len(count)
     grid = np.linspace(-span, span, points)
     v = np.stack(np.meshgrid(*[grid] * rows, indexing="ij"), -1).reshape(-1, rows)

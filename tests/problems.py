@@ -1,14 +1,17 @@
 """Small random problems, their dense float64 references, and tests of Gaussian samples."""
 
+import functools
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.stats
+from jax import lax
 from jax.flatten_util import ravel_pytree
 
-from smc_jax.types import Observations, Parameters
+from smc_jax.model.parameters import Parameters
+from smc_jax.observations import Observations
 
 
 class Problem(NamedTuple):
@@ -26,13 +29,10 @@ def make_problem(seed, *, rows=6, columns=5, rank=3, intercepts=True, repeats=Tr
     count = rng.integers(0, 4 if repeats else 2, (rows, columns))
     count[:, 0], count[:, 1] = 0, np.maximum(count[:, 1], 1)
     latents = rng.normal(size=(columns, rank))
-    total, square = np.zeros((rows, columns)), np.zeros((rows, columns))
     looks = []
     for n in range(columns):
         seen = np.repeat(np.arange(rows), count[:, n])
         values = bias[seen] + loadings[seen] @ latents[n] + sigma * rng.normal(size=seen.size)
-        np.add.at(total[:, n], seen, values)
-        np.add.at(square[:, n], seen, values**2)
         looks.append((seen, values))
     parameters = Parameters(
         *(
@@ -40,8 +40,28 @@ def make_problem(seed, *, rows=6, columns=5, rank=3, intercepts=True, repeats=Tr
             for x in (loadings, loadings.mean(0), 2.0, 1.5, 0.8, sigma, bias, 1.0)
         )
     )
-    statistics = (jnp.asarray(x.astype(float)) for x in (count, total, square))
-    return Problem(parameters, Observations(*statistics), looks)
+    return Problem(parameters, observed(rows, looks), looks)
+
+
+def observed(rows, looks):
+    """Observations of the rows and values seen in each column."""
+    seen, values = (np.concatenate([look[i] for look in looks]) for i in (0, 1))
+    column = np.repeat(np.arange(len(looks)), [len(look[0]) for look in looks])
+    return one_by_one(rows, len(looks), seen, column, values)
+
+
+def one_by_one(rows, columns, row, column, values, weights=None):
+    """Values added in their order: entries that are there twice need the mean before each."""
+    weights = np.ones(len(values)) if weights is None else weights
+    return _added(rows, columns, *map(jnp.asarray, (row, column, 1.0 * values, 1.0 * weights)))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _added(rows, columns, *answers):
+    def add(data, answer):
+        return data.add(*answer), None
+
+    return lax.scan(add, Observations.empty(rows, columns), answers)[0]
 
 
 def low_rank_data(seed, *, rows, columns, rank, seen=0.5, noise=0.3):
@@ -54,6 +74,20 @@ def low_rank_data(seed, *, rows, columns, rank, seen=0.5, noise=0.3):
 
 def as_float64(parameters):
     return Parameters(*(np.asarray(value, np.float64) for value in parameters))
+
+
+def float64_of(parameters):
+    """W, b and sigma."""
+    parameters = as_float64(parameters)
+    return parameters.loadings, parameters.intercepts, parameters.sigma
+
+
+def draws_of(seed, number):
+    """Parameters with a leading axis S, and observations of a problem."""
+    parameters, observations, _ = make_problem(seed)
+    size = np.linspace(0.5, 1.5, number)
+    draws = jax.tree.map(lambda x: jnp.asarray(np.multiply.outer(size, x)), parameters)
+    return draws, observations
 
 
 def with_column_noise(parameters, columns, seed=0):
@@ -70,7 +104,7 @@ def in_column(parameters, n):
 
 def dense_latents(parameters, seen, values):
     """Mean [K] and covariance [K, K] of x given looks at one column, by the joint Gaussian."""
-    w, *_, sigma, b, _ = as_float64(parameters)
+    w, b, sigma = float64_of(parameters)
     covariance = w[seen] @ w[seen].T + sigma**2 * np.eye(len(seen))
     gain = np.linalg.solve(covariance, w[seen]).T
     return gain @ (values - b[seen]), np.eye(w.shape[1]) - gain @ w[seen]
@@ -78,14 +112,14 @@ def dense_latents(parameters, seen, values):
 
 def dense_entries(parameters, seen, values):
     """Mean [D] and covariance [D, D] of b + W x, no noise, given looks at one column."""
-    w, *_, sigma, b, _ = as_float64(parameters)
+    w, b, sigma = float64_of(parameters)
     prior = w @ w.T
     gain = np.linalg.solve(prior[np.ix_(seen, seen)] + sigma**2 * np.eye(len(seen)), prior[seen]).T
     return b + gain @ (values - b[seen]), prior - gain @ prior[seen]
 
 
 def dense_log_likelihood(parameters, looks):
-    w, *_, sigma, b, _ = as_float64(parameters)
+    w, b, sigma = float64_of(parameters)
     columns = (
         scipy.stats.multivariate_normal.logpdf(
             values, b[seen], w[seen] @ w[seen].T + sigma**2 * np.eye(len(seen))
@@ -145,6 +179,30 @@ def gradient_by_differences(function, arguments, step=1e-5):
         return (ahead - behind) / (2 * step)
 
     return unravel(jax.jit(jax.vmap(along))(jnp.eye(flat.size)))
+
+
+def most_likely_factors(matrix, columns):
+    """W W', sigma^2 and q of least BIC, from the density of the data itself, in float64."""
+    rows, (values, vectors) = len(matrix), np.linalg.eigh(np.asarray(matrix, float))
+    best = (np.inf,)
+    for q in range(min(rows, int(columns / 2) + 1)):
+        noise = values[: rows - q].mean()
+        top = vectors[:, rows - q :]
+        shared = top @ np.diag(values[rows - q :] - noise) @ top.T
+        made = shared + noise * np.eye(rows)
+        # -2 / N times the log density of N columns with this covariance, without its constant.
+        deviance = np.linalg.slogdet(made)[1] + np.trace(np.linalg.solve(made, matrix))
+        free = rows * q - q * (q - 1) / 2
+        criterion = deviance + free * np.log(columns) / columns
+        if criterion < best[0] - 1e-12:
+            best = (criterion, shared, noise, q)
+    return best[1:]
+
+
+def factor_parts(parameters):
+    """W W', sigma^2 and the number of factors."""
+    w = np.asarray(parameters.loadings, float)
+    return w @ w.T, float(parameters.sigma) ** 2, np.count_nonzero(np.abs(w).sum(0))
 
 
 def low_rank(seed, rows, columns, rank, *, seen, sigma=0.0):

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from smc_jax import optspace as algorithm
+from smc_jax.completion import optspace as algorithm
+from smc_jax.completion.optspace import complete, optspace
 from smc_jax.data.ratings import Ratings
-from smc_jax.optspace import complete, optspace
 
 RANKS = range(1, 9)
 VERSION = 1  # of what is cached: to be raised when `completed` or the layout of its file changes

@@ -92,7 +92,7 @@ def from_triplets(
 
     Args:
       row_ids: [n] of any one type that can be sorted.
-      column_ids: [n] likewise.
+      column_ids: [n] of any one type that can be sorted.
       values: [n] finite.
       bounds: lowest and highest possible rating; None leaves them unchecked.
       duplicates: for a pair that occurs again, `error`, or keep the `last`, or the `mean`.

@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpyro.distributions as dist
 from jax import Array
 
-from smc_jax.environment import Problem
-from smc_jax.types import Parameters
+from smc_jax.checks import at_least, one_of, positive
+from smc_jax.model.parameters import Parameters
+from smc_jax.simulation.problem import Problem
 
 LOADINGS = ("uniform", "beta", "mixed")
 
@@ -31,10 +32,14 @@ def synthetic(
       loadings: `uniform` on [0, 1], `beta` for Beta(2, 5), `mixed` for uniform
         at even seeds and Beta(2, 5) at odd ones.
       noise_variance: s2.
-      entry_noise: whether the noise is part of the entry, or of each look at it.
+      entry_noise: whether the noise is part of the entry, or drawn anew for each answer.
     """
-    if loadings not in LOADINGS:
-        raise ValueError(f"loadings: unknown {loadings!r}; choose from {', '.join(LOADINGS)}")
+    one_of("loadings", loadings, LOADINGS)
+    for name, value in (("rows", rows), ("columns", columns), ("true_rank", true_rank)):
+        at_least(name, value, 1)
+    if true_rank > rows:
+        raise ValueError(f"true_rank: must be at most rows = {rows}, got {true_rank}")
+    positive("noise_variance", noise_variance)
     uniform, beta = dist.Uniform(0.0, 1.0), dist.Beta(2.0, 5.0)
 
     def make(key: Array, seed: Array | int = 0) -> Problem:
@@ -50,8 +55,7 @@ def synthetic(
         sigma = jnp.sqrt(jnp.asarray(noise_variance, w.dtype))
         entries = w @ jax.random.normal(x_key, (true_rank, columns))
         noise = sigma * jax.random.normal(noise_key, (rows, columns))
-        one = jnp.ones(())
-        truth = Parameters(w, w.mean(0), one, one, one, sigma, jnp.zeros(rows), one)
+        truth = Parameters.plain(w, sigma)._replace(strengths=w.mean(0))
         return Problem(
             entries=entries + noise if entry_noise else entries,
             noise=jnp.zeros(()) if entry_noise else sigma,

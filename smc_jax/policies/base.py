@@ -1,29 +1,58 @@
-"""The interface of all policies: five pure functions over a state of the policy's own."""
+"""The interface of all policies: pure functions over a state of the policy's own."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from smc_jax.beliefs import Belief, Diagnostics
-from smc_jax.environment import Problem
-from smc_jax.extremes import argmax
-from smc_jax.types import Outcome, View
+from smc_jax.algebra.batching import mapped
+from smc_jax.algebra.extremes import argmax, first_largest
+from smc_jax.beliefs.base import Belief, Diagnostics, parameter_draws
+from smc_jax.model import gaussian
+from smc_jax.model.parameters import Parameters
+from smc_jax.observations import Observations
+from smc_jax.types import Choice, Offer, Outcome
+
+
+class Mixture(NamedTuple):
+    """What S equally likely parameter draws say of M entries: normals, noise apart."""
+
+    mean: Array  # [S, M]
+    variance: Array  # [S, M]  of the entry without noise
+    noise: Array  # [S, M]  standard deviation of the noise
+
+
+class Init(Protocol):
+    """Starts a policy."""
+
+    def __call__(self, key: Array, data: Observations, offer: Offer, prior: Any = None) -> Any:
+        """The state before the first refit.
+
+        Args:
+          key: randomness of the start.
+          data: what was seen.
+          offer: one of the kind that will be made, from which shapes are taken.
+          prior: what the belief knows beforehand; None for nothing.
+        """
 
 
 class Policy(NamedTuple):
-    """Chooses entries one by one.
+    """Chooses entries one by one; a refit precedes the first choice.
 
-    Between two refits the view changes only in the entry that was absorbed last.
+    `absorb` and `refit` are given the data after the last outcome, and the offer that comes next.
     """
 
-    init: Callable[[Array, View, Problem], Any]  # (key, view, problem: for oracles alone) -> state
-    refit: Callable[[Array, Any, View], Any]  # (key, state, view) -> state
-    choose: Callable[[Array, Any, View], Array]  # (key, state, view) -> flat index into [D, N]
-    absorb: Callable[[Array, Any, View, Outcome], Any]  # (key, state, view after, outcome)
+    init: Init  # (key, data, offer, prior=None) -> state
+    refit: Callable[[Array, Any, Observations, Offer], Any]  # (key, state, data, offer) -> state
+    choose: Callable[[Array, Any, Observations, Offer], Choice]  # (key, state, data, offer)
+    absorb: Callable[[Array, Any, Observations, Outcome, Offer], Any]  # -> state
     diagnose: Callable[[Any], Diagnostics]
+    # (key, state, data, rows [M], columns [M], number of draws); None where no model is fitted.
+    predict: Callable[[Array, Any, Observations, Array, Array, int], Mixture] | None = None
+    # What an oracle must be told as its prior: a name in `simulation.oracles.REVEALED`.
+    told: str | None = None
 
 
 class Setting(NamedTuple):
@@ -32,6 +61,7 @@ class Setting(NamedTuple):
     belief: Belief  # the model fitted to what has been seen
     entry_noise: bool  # the noise is part of the entry, as where each is seen once
     standardise: bool = False  # other models than the belief are fitted to standardised values
+    horizon: int | None = None  # H, where it is known
 
 
 class Best(NamedTuple):
@@ -42,31 +72,59 @@ class Best(NamedTuple):
 
     @classmethod
     def of_column(cls, score: Array, available: Array) -> "Best":
-        """Of the available scores [D] of one column."""
+        """The best of the available scores [D] of one column."""
         masked = jnp.where(available, score, -jnp.inf)
         largest = jnp.where(jnp.isnan(score).any(), jnp.nan, masked.max())
         return cls(largest, argmax(masked))
 
-    def choice(self) -> Array:
-        """Flat index into [D, N] of the first of the largest."""
-        columns = self.score.size
-        index = self.row * columns + jnp.arange(columns)
+    def choice(self) -> Choice:
+        """Row and position of the largest score: the first row, then the first column."""
         largest = self.score == self.score.max()
-        first = jnp.where(largest, index, jnp.iinfo(index.dtype).max).min()
-        return unless_broken(first, self.score)
+        row = jnp.where(largest, self.row, jnp.iinfo(self.row.dtype).max).min()
+        position = argmax(largest & (self.row == row))
+        return unless_broken(Choice(row, position), self.score)
 
 
-def best_available(reward: Array, available: Array) -> Array:
-    """Flat index of the largest reward [D, N] among the available entries."""
-    return unless_broken(argmax(jnp.where(available, reward, -jnp.inf)), reward)
+def best_open(reward: Array, offer: Offer) -> Choice:
+    """The open entry of the largest reward [D, C]."""
+    row, position = first_largest(jnp.where(offer.open, reward, -jnp.inf))
+    return unless_broken(Choice(row, offer.column_of(position)), reward)
 
 
-def unless_broken(choice: Array, score: Array) -> Array:
-    """The choice, or -1, which the loop reports, where a score behind it is not a number."""
-    return jnp.where(jnp.isnan(score).any(), -1, choice)
+def unless_broken(choice: Choice, score: Array) -> Choice:
+    """The choice, or (-1, -1), which the loop reports, where a score behind it is NaN."""
+    broken = jnp.isnan(score).any()
+    return Choice(*(jnp.where(broken, -1, index) for index in choice))
 
 
 def blank(function: Callable[..., Any], *arguments: Any) -> Any:
     """Zeros in the shape of what the function returns."""
     shapes = jax.eval_shape(function, *arguments)
     return jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
+
+
+def predictor(
+    belief: Belief, state_of: Callable[[Any], Any] = lambda state: state
+) -> Callable[[Array, Any, Observations, Array, Array, int], Mixture]:
+    """`Policy.predict` from draws of the belief, whose state is found in the policy's.
+
+    A draw costs what the columns that are asked for cost.
+    """
+
+    def predict(
+        key: Array, state: Any, data: Observations, rows: Array, columns: Array, number: int
+    ) -> Mixture:
+        seen = data.at_columns(columns)
+
+        def one(parameters: Parameters) -> Mixture:
+            own = parameters.at_columns(columns)
+            mean, covariance = gaussian.latent_posterior(own, seen)  # [M, K] and [M, K, K]
+            w = own.loadings[rows]
+            variance = jnp.einsum("mk,mkl,ml->m", w, covariance, w)
+            noise = jnp.broadcast_to(own.noise(), rows.shape)
+            expected = own.intercepts[rows] + (w * mean).sum(1)
+            return Mixture(expected, jnp.maximum(variance, 0.0), noise)
+
+        return mapped(one, parameter_draws(key, belief, state_of(state), number), on_cpu=1)
+
+    return predict

@@ -2,20 +2,28 @@
 
 from jax import Array
 
-from smc_jax.policies.base import Best, Policy, Setting
-from smc_jax.policies.live import ColumnView, LiveState, live
-from smc_jax.types import View
+from smc_jax.beliefs.base import Belief
+from smc_jax.policies.base import Best, Policy
+from smc_jax.policies.ensemble_policy import ColumnView, Rule, ensemble_policy
+from smc_jax.types import Choice, Offer
 
 
-def greedy(setting: Setting, *, draws: int = 16) -> Policy:
-    """Chooses the entry whose mean over the draws is highest, given everything seen so far."""
+def choose_best(key: Array, summary: Best, shared: tuple, offer: Offer) -> Choice:
+    """The best of the columns' best entries."""
+    del key, shared, offer
+    return summary.choice()
+
+
+def greedy(belief: Belief, *, draws: int = 16) -> Policy:
+    """Chooses the entry whose mean over the draws is highest, given everything seen so far.
+
+    Args:
+      belief: where the draws come from.
+      draws: S, the number of parameter draws.
+    """
 
     def summarise(column: ColumnView) -> Best:
         mean = column.prediction.mean.mean(0)
-        return Best.of_column(column.discount * mean, column.available)
+        return Best.of_column(column.factor * mean, column.open)
 
-    def choose(key: Array, state: LiveState, view: View) -> Array:
-        del key, view
-        return state.summary.choice()
-
-    return live(setting.belief, draws=draws, summarise=summarise, choose=choose)
+    return ensemble_policy(belief, Rule(summarise, choose_best), draws=draws)

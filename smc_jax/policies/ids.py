@@ -5,14 +5,16 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
 
-from smc_jax import ensemble, information
-from smc_jax.beliefs import Belief
-from smc_jax.extremes import mean_of_largest
-from smc_jax.policies.base import Best, Policy, Setting, unless_broken
-from smc_jax.policies.live import ColumnView, LiveState, live
-from smc_jax.types import View
+from smc_jax.algebra.batching import mapped
+from smc_jax.algebra.extremes import mean_of_largest
+from smc_jax.beliefs.base import Belief
+from smc_jax.checks import at_least, one_of
+from smc_jax.policies import ensemble, information
+from smc_jax.policies.base import Best, Policy, unless_broken
+from smc_jax.policies.ensemble_policy import ColumnView, Rule, ensemble_policy
+from smc_jax.types import Choice, Offer
 
 SCOPES = ("matrix", "covariance")
 GAINS = ("gaussian", "histogram", "variance")
@@ -22,17 +24,17 @@ SELECTIONS = ("deterministic", "two_action")
 class Moments(NamedTuple):
     """What is left to know of an entry once theta is known."""
 
-    mean: Array  # [S, D, N]
-    variance: Array | tuple  # [S, D, N]; nothing where the gain is that of the means
+    mean: Array  # [S, D, C]
+    variance: Array | tuple  # [S, D, C]; nothing where the gain is that of the means
 
 
 class Scores(NamedTuple):
     """Summary over the draws; for one column without the last axis."""
 
-    mean: Array  # [D, N]  mean over draws of the entry's mean
-    gain: Array  # [D, N]  its gain if that is gaussian, else an upper bound
+    mean: Array  # [D, C]  mean over draws of the entry's mean
+    gain: Array  # [D, C]  its gain if that is gaussian, else an upper bound
     given_theta: Moments | tuple  # nothing where the gain is gaussian
-    favourite: Best | tuple  # [S, N]  each draw's best of the column; likewise
+    favourite: Best | tuple  # [S, C]  each draw's best of the column; nothing if gaussian
 
 
 class Champions(NamedTuple):
@@ -43,37 +45,172 @@ class Champions(NamedTuple):
 
     @classmethod
     def of_column(cls, reward: Array, gain: Array, available: Array, optimum: Array) -> "Champions":
-        """Of the rewards and gains [D] of one column, with regret measured from R*."""
+        """The champions of rewards and gains [D] of one column, with regret measured from R*."""
         ratio = information.information_ratio(optimum - reward, gain)
         ratio = jnp.where(jnp.isnan(gain), jnp.nan, ratio)
         return cls(Best.of_column(-ratio, available), Best.of_column(reward, available))
 
-    def choice(self, optimum: Array) -> Array:
-        """What `information.deterministic_choice` is of all entries, as a flat index.
+    def choice(self, optimum: Array) -> Choice:
+        """The choice that `information.deterministic_choice` makes of all entries.
 
         An entry whose reward is above R* is without regret, and picked; so is the best one where
         nothing at a loss teaches anything.
         """
         directed, greedy = self
         sure = (greedy.score.max() >= optimum) | jnp.isneginf(directed.score.max())
-        choice = jnp.where(sure, greedy.choice(), directed.choice())
+        choice = jax.tree.map(
+            lambda one, other: jnp.where(sure, one, other), greedy.choice(), directed.choice()
+        )
         return unless_broken(choice, directed.score + greedy.score + optimum)
 
 
-def _known(scope: str, prediction: ensemble.Prediction) -> Array:
-    """Mean of an entry once theta is known.
+class Gain(NamedTuple):
+    """How the information of an entry is measured: what theta is, and what is learned of it."""
 
-    `matrix`: theta = (W, sigma, X). `covariance`: theta = (W, sigma).
-    """
-    return prediction.sample if scope == "matrix" else prediction.mean
+    scope: str
+    kind: str
+    bins: int
+    chunk: int
+
+    def known(self, prediction: ensemble.Prediction) -> Array:
+        """Mean of an entry once theta is known.
+
+        `matrix`: theta = (W, sigma, X). `covariance`: theta = (W, sigma).
+        """
+        return prediction.sample if self.scope == "matrix" else prediction.mean
+
+    def left(self, noise: Array, prediction: ensemble.Prediction) -> Array:
+        """Variance of an entry once theta is known: of a known matrix, the noise [S, 1] alone."""
+        return noise**2 if self.scope == "matrix" else noise**2 + prediction.variance
+
+    def scores(self, column: ColumnView) -> Scores:
+        """The scores of one column, with the gain itself if it is gaussian, else a bound on it."""
+        prediction, noise = column.prediction, column.noise[:, None]
+        left = self.left(noise, prediction)
+        conditional = jnp.exp(jnp.log(left).mean(0))  # geometric mean over the draws
+        mean = prediction.mean.mean(0)
+        if self.kind == "gaussian":
+            total = (prediction.variance + noise**2).mean(0) + prediction.mean.var(0)
+            return Scores(mean, information.gaussian_gain(total, conditional), (), ())
+        known = self.known(prediction)
+        between = known.var(0)
+        if self.kind == "variance":  # that of the means given A* is a part of it
+            bound, moments = between, Moments(known, ())
+        else:  # the gaussian gain of the mixture of the draws
+            bound = information.gaussian_gain(left.mean(0) + between, conditional)
+            moments = Moments(known, jnp.broadcast_to(left, known.shape))
+        best_of_column = jax.vmap(Best.of_column, in_axes=(0, None))
+        favourite = best_of_column(column.factor * known, column.open)
+        return Scores(mean, bound, moments, favourite)
+
+    def best_entries(self, scores: Scores) -> Array:
+        """Each draw's best open entry [S], numbered row by row within the offer."""
+        assert isinstance(scores.favourite, Best)
+        choice = jax.vmap(Best.choice)(scores.favourite)
+        return choice.row * scores.mean.shape[1] + choice.column
+
+    def at(self, scores: Scores, best: Array, index: Array | slice) -> Array:
+        """Information gains of some entries, numbered row by row within the offer."""
+
+        def of(moment: Array) -> Array:
+            return moment.reshape(len(moment), -1)[:, index]
+
+        assert isinstance(scores.given_theta, Moments)
+        mean, variance = scores.given_theta
+        if self.kind == "variance":
+            return information.variance_gain(of(mean), best)
+        assert not isinstance(variance, tuple)
+        scale = jnp.sqrt(of(variance))
+        return information.histogram_gain(of(mean), scale, best, bins=self.bins, chunk=self.chunk)
+
+    def everywhere(self, scores: Scores) -> Array:
+        """Information gain [D, C] of every entry."""
+        if self.kind == "gaussian":
+            return scores.gain
+        best = self.best_entries(scores)
+        return self.at(scores, best, slice(None)).reshape(scores.gain.shape)
+
+    def pruned_choice(self, scores: Scores, regret: Array, offer: Offer) -> Array:
+        """The entry of the least ratio; gains are found only where they can be it."""
+        best = self.best_entries(scores)
+        entropy = information.entropy_of_best(best)
+        bound = jnp.where((offer.factor > 0) & (entropy > 0), scores.gain, 0.0).ravel()
+        if self.kind == "histogram":
+            bound = jnp.minimum(bound, entropy)
+        unit = bound.max() if self.kind == "variance" else 1.0  # that of the data, or nats
+        return information.pruned_choice(
+            regret,
+            bound,
+            offer.open.ravel(),
+            functools.partial(self.at, scores, best),
+            rounding=1e-5 * unit,
+        ).choice
 
 
-def _left(scope: str, noise: Array, prediction: ensemble.Prediction) -> Array:
-    """Variance of an entry once theta is known: of a known matrix, the noise [S, 1] alone."""
-    return noise**2 if scope == "matrix" else noise**2 + prediction.variance
+def optimum_rule(gain: Gain, best_of: int) -> Any:
+    """R* []: the mean over draws of the average of the best entries of each."""
+
+    def optimum(key: Array, members: ensemble.Ensemble, offer: Offer, part: float) -> Array:
+        del key
+        # Of an offer of some columns, their share of the picks to come.
+        number = best_of if part == 1.0 else max(round(part * best_of), 1)
+
+        def one(draw: ensemble.Ensemble) -> Array:
+            reward = offer.factor * gain.known(ensemble.predict_one(*draw))
+            return mean_of_largest(jnp.where(offer.open, reward, -jnp.inf), number)
+
+        return mapped(one, members, on_cpu=1).mean()  # one after another: each is a matrix
+
+    return optimum
 
 
-def information_directed(
+def champion_rule(gain: Gain, best_of: int) -> Rule:
+    """The least ratio of the gaussian gain: two entries of each column can be the choice."""
+
+    def summarise(column: ColumnView) -> Champions:
+        scores = gain.scores(column)
+        gained = jnp.where(column.factor > 0, scores.gain, 0.0)  # a hidden value says nothing
+        reward = column.factor * scores.mean
+        return Champions.of_column(reward, gained, column.open, column.shared)
+
+    def choose(key: Array, summary: Champions, optimum: Array, offer: Offer) -> Choice:
+        del key, offer
+        return summary.choice(optimum)
+
+    return Rule(summarise, choose, optimum_rule(gain, best_of))
+
+
+def score_rule(gain: Gain, best_of: int, *, selection: str, conditioned: bool) -> Rule:
+    """Any gain and selection, from the scores of all entries."""
+
+    def choose(key: Array, scores: Scores, optimum: Array, offer: Offer) -> Choice:
+        reward = offer.factor * scores.mean
+        attainable = jnp.where(offer.open, reward, -jnp.inf).max()
+        # An entry may beat the average of the best ones: it is then without regret, and picked.
+        regret = (jnp.maximum(optimum, attainable) - reward).ravel()
+        gained = scores.gain
+        if gain.kind != "gaussian" and conditioned and selection == "deterministic":
+            number = gain.pruned_choice(scores, regret, offer)
+        else:
+            gained = gain.everywhere(scores) if conditioned else gained
+            gained = jnp.where(offer.factor > 0, gained, 0.0)
+            arrays = (regret, gained.ravel(), offer.open.ravel())
+            if selection == "two_action":
+                number = information.two_action_choice(key, *arrays)
+            else:
+                number = information.deterministic_choice(*arrays)
+        choice = Choice(*jnp.divmod(number, offer.open.shape[1]))
+        return unless_broken(choice, regret + gained.ravel())
+
+    def freeze(scores: Scores, offer: Offer) -> Scores:
+        del offer
+        return scores._replace(gain=gain.everywhere(scores))
+
+    optimum = optimum_rule(gain, best_of)
+    return Rule(gain.scores, choose, optimum, freeze, conditioned, every_entry=True)
+
+
+def ids(
     belief: Belief,
     *,
     draws: int = 16,
@@ -89,142 +226,30 @@ def information_directed(
 
     Args:
       belief: where the draws come from.
-      draws: S, taken anew at each refit.
+      draws: S, the number of parameter draws, taken anew at each refit.
       scope: what theta is: `matrix` (W, sigma, X), or `covariance` (W, sigma) as in the paper.
-      gain: `gaussian`, `histogram` (Alg. 3) or `variance`.
+      gain: what is learned: `gaussian`, `histogram` (Alg. 3) or `variance`.
       selection: `deterministic` (the paper) or `two_action` (Russo & Van Roy).
-      conditioned: condition on every pick; if not, the ratio is frozen for the batch (the paper).
-      best_of: R*, which the regret of an entry is measured from, is the mean over draws of the
-        average of each draw's so many best available entries, found at the refit. One is for a best
-        action that can be taken again and again; where each entry is taken once, the picks to come
-        share out the best ones, and the more of these are averaged, the less is explored. An entry
-        whose mean is above R* is without regret, and picked.
-      bins: of the histogram gain.
+      conditioned: whether draws are conditioned on every pick; if not, the ratio is frozen for the
+        batch (the paper).
+      best_of: how many entries R* averages. R*, which the regret of an entry is measured from, is
+        the mean over draws of the average of each draw's best open entries, found at the refit, or
+        at the choice where the offer names its columns. One
+        is for a best action that can be taken again and again; where each entry is taken once, the
+        picks to come share out the best ones, and the more of these are averaged, the less is
+        explored. An entry whose mean is above R* is without regret, and picked.
+      bins: the bins of the histogram gain.
       chunk: entries whose histograms are held at once.
     """
-    for name, value, choices in (
-        ("scope", scope, SCOPES),
-        ("gain", gain, GAINS),
-        ("selection", selection, SELECTIONS),
-    ):
-        if value not in choices:
-            raise ValueError(f"ids.{name}: unknown {value!r}; choose from {', '.join(choices)}")
-
-    def optimum(members: ensemble.Ensemble, view: View) -> Array:
-        """R* []: the mean over draws of the average of the `best_of` best entries."""
-
-        def one(draw: ensemble.Ensemble) -> Array:
-            reward = view.discount * _known(scope, ensemble.predict_one(*draw))
-            return mean_of_largest(jnp.where(view.available, reward, -jnp.inf), best_of)
-
-        return lax.map(one, members).mean()  # one after another: each is a matrix
-
-    def scores(column: ColumnView) -> Scores:
-        prediction, noise = column.prediction, column.noise[:, None]
-        left = _left(scope, noise, prediction)
-        conditional = jnp.exp(jnp.log(left).mean(0))  # geometric mean over the draws
-        mean = prediction.mean.mean(0)
-        if gain == "gaussian":
-            total = (prediction.variance + noise**2).mean(0) + prediction.mean.var(0)
-            return Scores(mean, information.gaussian_gain(total, conditional), (), ())
-        known = _known(scope, prediction)
-        between = known.var(0)
-        if gain == "variance":  # that of the means given A* is a part of it
-            bound, moments = between, Moments(known, ())
-        else:  # the gaussian gain of the mixture of the draws
-            bound = information.gaussian_gain(left.mean(0) + between, conditional)
-            moments = Moments(known, jnp.broadcast_to(left, known.shape))
-        best_of_column = jax.vmap(Best.of_column, in_axes=(0, None))
-        favourite = best_of_column(column.discount * known, column.available)
-        return Scores(mean, bound, moments, favourite)
-
-    def champions(column: ColumnView) -> Champions:
-        mean, gained, *_ = scores(column)
-        gained = jnp.where(column.discount > 0, gained, 0.0)  # a hidden value says nothing
-        reward = column.discount * mean
-        return Champions.of_column(reward, gained, column.available, column.fixed)
-
-    def choose_champion(key: Array, state: LiveState, view: View) -> Array:
-        del key, view
-        return state.summary.choice(state.fixed)
-
-    def best_entries(state: LiveState) -> Array:
-        """Each draw's best available entry [S], as a flat index."""
-        return jax.vmap(Best.choice)(state.summary.favourite)
-
-    def gains_at(state: LiveState, best: Array, index: Array | slice) -> Array:
-        """Information gains of some entries, by flat index."""
-
-        def at(moment: Array) -> Array:
-            return moment.reshape(draws, -1)[:, index]
-
-        mean, variance = state.summary.given_theta
-        if gain == "variance":
-            return information.variance_gain(at(mean), best)
-        scale = jnp.sqrt(at(variance))
-        return information.histogram_gain(at(mean), scale, best, bins=bins, chunk=chunk)
-
-    def gains(state: LiveState, view: View) -> Array:
-        """Information gain [D, N] of every entry."""
-        if gain == "gaussian":
-            return state.summary.gain
-        return gains_at(state, best_entries(state), slice(None)).reshape(view.available.shape)
-
-    def pruned(state: LiveState, view: View, regret: Array) -> Array:
-        """The least ratio of gains, which are found only where they can be it."""
-        best = best_entries(state)
-        entropy = information.entropy_of_best(best)
-        bound = jnp.where((view.discount > 0) & (entropy > 0), state.summary.gain, 0.0).ravel()
-        if gain == "histogram":
-            bound = jnp.minimum(bound, entropy)
-        unit = bound.max() if gain == "variance" else 1.0  # that of the data, or nats
-        return information.pruned_choice(
-            regret,
-            bound,
-            view.available.ravel(),
-            functools.partial(gains_at, state, best),
-            rounding=1e-5 * unit,
-        ).choice
-
-    def choose_of_all(key: Array, state: LiveState, view: View) -> Array:
-        reward = view.discount * state.summary.mean
-        attainable = jnp.where(view.available, reward, -jnp.inf).max()
-        # An entry may beat the average of the best ones: it is then without regret, and picked.
-        regret = (jnp.maximum(state.fixed, attainable) - reward).ravel()
-        if gain != "gaussian" and conditioned and selection == "deterministic":
-            choice = pruned(state, view, regret)
-            return unless_broken(choice, regret + state.summary.gain.ravel())
-        gained = gains(state, view) if conditioned else state.summary.gain
-        gained = jnp.where(view.discount > 0, gained, 0.0).ravel()
-        available = view.available.ravel()
-        if selection == "two_action":
-            choice = information.two_action_choice(key, regret, gained, available)
-        else:
-            choice = information.deterministic_choice(regret, gained, available)
-        return unless_broken(choice, regret + gained)
-
+    one_of("scope", scope, SCOPES)
+    one_of("gain", gain, GAINS)
+    one_of("selection", selection, SELECTIONS)
+    at_least("best_of", best_of, 1)
+    at_least("bins", bins, 2)
+    at_least("chunk", chunk, 1)
+    measure = Gain(scope, gain, bins, chunk)
     if gain == "gaussian" and selection == "deterministic" and conditioned:
-        return live(
-            belief, draws=draws, at_refit=optimum, summarise=champions, choose=choose_champion
-        )
-    policy = live(
-        belief,
-        draws=draws,
-        at_refit=optimum,
-        summarise=scores,
-        choose=choose_of_all,
-        conditioned=conditioned,
-    )
-    if conditioned:
-        return policy
-
-    def refit(key: Array, state: LiveState, view: View) -> LiveState:
-        state = policy.refit(key, state, view)
-        return state._replace(summary=state.summary._replace(gain=gains(state, view)))
-
-    return policy._replace(refit=refit)
-
-
-def ids(setting: Setting, **settings: Any) -> Policy:
-    """IDS under the fitted model; see `information_directed` for the settings."""
-    return information_directed(setting.belief, **settings)
+        rule = champion_rule(measure, best_of)
+    else:
+        rule = score_rule(measure, best_of, selection=selection, conditioned=conditioned)
+    return ensemble_policy(belief, rule, draws=draws)

@@ -1,24 +1,25 @@
-"""Uniformly random available entries: the floor that every policy must beat."""
+"""Uniformly random open entries: the floor that every policy must beat."""
 
 import jax
 from jax import Array
 
-from smc_jax.beliefs import Diagnostics
-from smc_jax.policies.base import Policy, Setting, best_available
-from smc_jax.types import View
+from smc_jax.beliefs.base import Diagnostics
+from smc_jax.observations import Observations
+from smc_jax.policies.base import Policy, best_open
+from smc_jax.types import Choice, Offer
 
 
-def random(setting: Setting) -> Policy:
-    """Chooses uniformly among the available entries."""
-    del setting
+def random() -> Policy:
+    """Chooses uniformly among the open entries."""
 
-    def choose(key: Array, state: tuple, view: View) -> Array:
-        return best_available(jax.random.uniform(key, view.available.shape), view.available)
+    def choose(key: Array, state: tuple, data: Observations, offer: Offer) -> Choice:
+        del state, data
+        return best_open(jax.random.uniform(key, offer.open.shape), offer)
 
     return Policy(
-        init=lambda key, view, problem: (),
-        refit=lambda key, state, view: state,
+        init=lambda key, data, offer, prior=None: (),
+        refit=lambda key, state, data, offer: state,
         choose=choose,
-        absorb=lambda key, state, view, outcome: state,
+        absorb=lambda key, state, data, outcome, offer: state,
         diagnose=lambda state: Diagnostics.none(),
     )

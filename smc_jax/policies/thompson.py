@@ -1,4 +1,8 @@
-"""Thompson Sampling (Alg. 2): the best entry of one draw of the whole matrix."""
+"""Thompson Sampling (Alg. 2): the best entry of one draw of the whole matrix.
+
+There are three ways to draw it: anew for every pick, from a pool of draws that are conditioned on
+every pick, and, where the belief is one point, many matrices at once.
+"""
 
 from typing import Any, NamedTuple
 
@@ -6,29 +10,67 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from smc_jax.beliefs import Belief
-from smc_jax.environment import Problem
-from smc_jax.gaussian import gain, latent_posterior, sample_matrices, sample_matrix
-from smc_jax.policies.base import Policy, Setting, best_available, blank
-from smc_jax.types import Outcome, Parameters, View
+from smc_jax.beliefs.base import Belief
+from smc_jax.checks import at_least
+from smc_jax.model.gaussian import gain, latent_posterior, sample_matrices, sample_matrix
+from smc_jax.model.parameters import Parameters
+from smc_jax.observations import Observations
+from smc_jax.policies.base import Best, Policy, best_open, blank, predictor
+from smc_jax.policies.ensemble import Ensemble
+from smc_jax.policies.ensemble_policy import ColumnView, Rule, ensemble_policy
+from smc_jax.types import Choice, Offer, Outcome
 
 
-def sampling(belief: Belief, *, entry_noise: bool) -> Policy:
+def fresh_sampling(belief: Belief, *, entry_noise: bool) -> Policy:
     """Each pick takes fresh parameters and a fresh matrix given everything seen so far."""
 
-    def choose(key: Array, state: Any, view: View) -> Array:
+    def choose(key: Array, state: Any, data: Observations, offer: Offer) -> Choice:
         parameter_key, matrix_key = jax.random.split(key)
         parameters = belief.draw(parameter_key, state)
-        matrix = sample_matrix(matrix_key, parameters, view.observations, entry_noise=entry_noise)
-        return best_available(view.discount * matrix, view.available)
+        if offer.columns is not None:
+            parameters = parameters.at_columns(offer.columns)
+            data = data.at_columns(offer.columns)
+        matrix = sample_matrix(matrix_key, parameters, data, entry_noise=entry_noise)
+        return best_open(offer.factor * matrix, offer)
 
     return Policy(
-        init=lambda key, view, problem: belief.init(key, view.observations, problem),
-        refit=lambda key, state, view: belief.refit(key, state, view.observations),
+        init=lambda key, data, offer, prior=None: belief.init(key, data, prior),
+        refit=lambda key, state, data, offer: belief.refit(key, state, data),
         choose=choose,
-        absorb=lambda key, state, view, outcome: state,
+        absorb=lambda key, state, data, outcome, offer: belief.absorb(key, state, data, outcome),
         diagnose=belief.diagnose,
+        predict=predictor(belief),
     )
+
+
+def pooled_sampling(belief: Belief, *, pool: int, entry_noise: bool) -> Policy:
+    """Each pick takes one of `pool` draws at random, which are conditioned on every pick.
+
+    A draw is parameters, a sample of all columns and, with `entry_noise`, of the noise of every
+    entry. Until the refit a draw that is taken again has the same parameters, and of its sample
+    only what was seen meanwhile has changed. Its best entry is kept column by column.
+    """
+
+    def share(key: Array, members: Ensemble, offer: Offer, part: float) -> Array:
+        """The key of the noise of every entry."""
+        del members, offer, part
+        return jax.random.key_data(key)
+
+    def summarise(column: ColumnView) -> Best:
+        sample = column.prediction.sample
+        if entry_noise:
+            key = jax.random.fold_in(jax.random.wrap_key_data(column.shared), column.column)
+            noisy = sample + column.noise[:, None] * jax.random.normal(key, sample.shape)
+            sample = jnp.where(column.data.seen(), column.data.average(), noisy)
+        best_of_column = jax.vmap(Best.of_column, in_axes=(0, None))
+        return best_of_column(column.factor * sample, column.open)
+
+    def choose(key: Array, summary: Best, shared: Array, offer: Offer) -> Choice:
+        del shared, offer
+        taken = jax.random.randint(key, (), 0, pool)
+        return jax.tree.map(lambda x: x[taken], summary).choice()
+
+    return ensemble_policy(belief, Rule(summarise, choose, share), draws=pool)
 
 
 class PointState(NamedTuple):
@@ -41,82 +83,98 @@ class PointState(NamedTuple):
     used: Array  # [] int: how many of them have chosen
 
 
-def point_sampling(belief: Belief, *, entry_noise: bool, at_once: int = 64) -> Policy:
-    """The same for a belief that is one point: a fresh draw of the matrix for each pick.
+def point_sampling(belief: Belief, *, entry_noise: bool, matrices: int = 64) -> Policy:
+    """Thompson Sampling for a belief that is one point: a draw of the matrix for each pick.
 
-    S = `at_once` matrices are drawn together, which allows K = D. All are conditioned on each pick,
+    S = `matrices` of them are drawn together, which allows K = D. All are conditioned on each pick,
     so that the next is a draw given everything seen so far; when all have chosen, S more are drawn.
     """
 
-    def draw(key: Array, state: PointState, view: View) -> PointState:
-        matrices = sample_matrices(
-            key,
-            state.parameters,
-            view.observations,
-            state.covariance,
-            draws=at_once,
-            entry_noise=entry_noise,
+    def draw(key: Array, state: PointState, data: Observations) -> PointState:
+        drawn = sample_matrices(
+            key, state.parameters, data, state.covariance, draws=matrices, entry_noise=entry_noise
         )
-        return state._replace(matrices=matrices, used=jnp.zeros((), int))
+        return state._replace(matrices=drawn, used=jnp.zeros((), int))
 
-    def gather(key: Array, belief_state: Any, view: View) -> PointState:
+    def gather(key: Array, belief_state: Any, data: Observations) -> PointState:
         parameter_key, draw_key = jax.random.split(key)
         parameters = belief.draw(parameter_key, belief_state)
-        covariance = latent_posterior(parameters, view.observations).covariance
+        covariance = latent_posterior(parameters, data).covariance
         none = jnp.zeros(())
-        return draw(draw_key, PointState(belief_state, parameters, covariance, none, none), view)
+        return draw(draw_key, PointState(belief_state, parameters, covariance, none, none), data)
 
-    def init(key: Array, view: View, problem: Problem) -> PointState:
-        belief_state = belief.init(key, view.observations, problem)
+    def init(key: Array, data: Observations, offer: Offer, prior: Any = None) -> PointState:
+        del offer
+        belief_state = belief.init(key, data, prior)
         # A refit precedes every choice, so that the rest of the state needs only its shapes.
-        return blank(gather, key, belief_state, view)._replace(belief=belief_state)
+        return blank(gather, key, belief_state, data)._replace(belief=belief_state)
 
-    def refit(key: Array, state: PointState, view: View) -> PointState:
+    def refit(key: Array, state: PointState, data: Observations, offer: Offer) -> PointState:
+        del offer
         fit_key, draw_key = jax.random.split(key)
-        return gather(draw_key, belief.refit(fit_key, state.belief, view.observations), view)
+        return gather(draw_key, belief.refit(fit_key, state.belief, data), data)
 
-    def choose(key: Array, state: PointState, view: View) -> Array:
-        del key
-        matrix = lax.dynamic_index_in_dim(state.matrices, state.used, 1, keepdims=False).T
-        return best_available(view.discount * matrix, view.available)
+    def choose(key: Array, state: PointState, data: Observations, offer: Offer) -> Choice:
+        del key, data
+        matrix = lax.dynamic_index_in_dim(state.matrices, state.used, 1, keepdims=False)
+        if offer.columns is not None:
+            matrix = jnp.take(matrix, offer.columns, axis=0, mode="clip")
+        return best_open(offer.factor * matrix.T, offer)
 
-    def absorb(key: Array, state: PointState, view: View, outcome: Outcome) -> PointState:
-        noise_key, draw_key = jax.random.split(key)
+    def absorb(
+        key: Array, state: PointState, data: Observations, outcome: Outcome, offer: Offer
+    ) -> PointState:
+        del offer
+        noise_key, draw_key, belief_key = jax.random.split(key, 3)
         row, n, parameters = outcome.row, outcome.column, state.parameters
         w, loading, sigma = parameters.loadings, parameters.loadings[row], parameters.noise_at(n)
         covariance = lax.dynamic_index_in_dim(state.covariance, n, 0, keepdims=False)
         reach = covariance @ loading
         covariance = covariance - jnp.outer(gain(reach, loading, sigma**2, outcome.weight), reach)
         # The same gain for the entries: cov(entries of the column, what is shown) / var(shown).
-        shared, shown = w @ reach, jnp.full(at_once, outcome.value)
-        if entry_noise:  # entries that were seen are known
-            seen = lax.dynamic_index_in_dim(view.observations.count, n, 1, keepdims=False) > 0
+        shared, shown = w @ reach, jnp.full(matrices, outcome.value)
+        if entry_noise:  # the values of entries that were seen are known
+            seen = data.column(n).seen()[:, 0]
             shared = jnp.where(seen, 0.0, shared).at[row].set(loading @ reach + sigma**2)
         else:
-            shown = shown - sigma * jax.random.normal(noise_key, (at_once,))
+            shown = shown - sigma * jax.random.normal(noise_key, (matrices,))
         moved = outcome.weight * shared / (loading @ reach + sigma**2)
         drawn = lax.dynamic_index_in_dim(state.matrices, n, 0, keepdims=False)
         foreseen = lax.dynamic_index_in_dim(drawn, row, 1, keepdims=False)
         drawn = drawn + jnp.outer(shown - foreseen, moved)
         state = state._replace(
+            belief=belief.absorb(belief_key, state.belief, data, outcome),
             covariance=lax.dynamic_update_index_in_dim(state.covariance, covariance, n, 0),
             matrices=lax.dynamic_update_index_in_dim(state.matrices, drawn, n, 0),
             used=state.used + 1,
         )
         # A loop of one round at most, not a branch, which would copy all matrices at every pick.
         return lax.while_loop(
-            lambda state: state.used == at_once, lambda state: draw(draw_key, state, view), state
+            lambda state: state.used == matrices, lambda state: draw(draw_key, state, data), state
         )
 
-    return Policy(init, refit, choose, absorb, lambda state: belief.diagnose(state.belief))
+    def diagnose(state: PointState) -> Any:
+        return belief.diagnose(state.belief)
+
+    predict = predictor(belief, lambda state: state.belief)
+    return Policy(init, refit, choose, absorb, diagnose, predict)
 
 
-def thompson(setting: Setting, *, noisy: bool = True) -> Policy:
-    """Thompson Sampling under the fitted model.
+def thompson(belief: Belief, *, entry_noise: bool, noisy: bool = True, pool: int = 16) -> Policy:
+    """Thompson Sampling on any belief.
 
     Args:
-      setting: of the experiment.
+      belief: where the parameters come from.
+      entry_noise: whether the noise is part of the entry, as where each is seen once.
       noisy: whether draws of an entry have the noise that is part of it, as in the paper, or only
         what can be learned. Of many entries the largest noise is large, and says nothing.
+      pool: how many draws are kept and conditioned on every pick; with 0 every pick draws
+        parameters and matrix anew, as in the paper. A belief that is one point needs no pool.
     """
-    return sampling(setting.belief, entry_noise=setting.entry_noise and noisy)
+    at_least("pool", pool, 0)
+    noise = entry_noise and noisy
+    if belief.point:
+        return point_sampling(belief, entry_noise=noise)
+    if pool:
+        return pooled_sampling(belief, pool=pool, entry_noise=noise)
+    return fresh_sampling(belief, entry_noise=noise)

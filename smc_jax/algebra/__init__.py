@@ -1,0 +1,1 @@
+"""Small linear algebra and reductions that accelerators and caches like; no LAPACK."""

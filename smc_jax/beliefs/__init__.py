@@ -1,0 +1,1 @@
+"""Beliefs: distributions over the parameters that are refitted as data come in."""

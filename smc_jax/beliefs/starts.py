@@ -1,0 +1,130 @@
+"""Starting points of the inference: spectral, random, and the maximum a posteriori."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array, lax
+
+from smc_jax.beliefs.pairwise import pairs, row_means
+from smc_jax.checks import at_least
+from smc_jax.model.gamma_process import Model
+from smc_jax.model.parameters import Parameters
+from smc_jax.observations import Observations
+
+Start = Callable[[Array, Observations], Parameters]  # (key, data) -> unconstrained parameters
+
+
+def leading_component(
+    observations: Observations, intercepts: Array, *, signed: bool = False
+) -> Array:
+    """The w [D], non-negative unless signed, whose outer product best fits the second moment.
+
+    Power iteration u = S u / |.|, projected on u >= 0, and w = sqrt(u'S u) u on the pairwise-
+    complete moment S between rows, shrunk where few columns share a pair. Its diagonal is left
+    out: with little data it is all there is, and each row would become a component of its own.
+    """
+    rows = observations.rows
+    products, count = pairs(observations, intercepts)
+    moment = products / (count + 5.0) * (1.0 - jnp.eye(rows))
+
+    def iterate(_: int, u: Array) -> Array:
+        u = moment @ u if signed else jnp.maximum(moment @ u, 0.0)
+        return u / jnp.maximum(jnp.linalg.norm(u), 1e-12)
+
+    u = lax.fori_loop(0, 30, iterate, jnp.full(rows, rows**-0.5))
+    return jnp.sqrt(jnp.maximum(u @ moment @ u, 0.0)) * u
+
+
+def _root_mean_square(observations: Observations, intercepts: Array) -> Array:
+    """The scale of the data; 1 where they have none."""
+    squares = observations.squared_error(intercepts[:, None])
+    mean_square = squares.sum() / jnp.maximum(observations.number(), 1.0)
+    return jnp.sqrt(jnp.where(mean_square > 0.0, mean_square, 1.0))
+
+
+def _start(model: Model, loadings: Callable[[Array, Observations, Array, Array], Array]) -> Start:
+    """A start from loadings (key, observations, intercepts, scale) -> [D, K].
+
+    Hyperparameters begin where fits end (gamma and gamma0 near 10, c0 near 1). From their prior
+    means the small gamma makes wide, heavy-tailed loadings, which SVI does not recover from.
+    """
+
+    def start(key: Array, observations: Observations) -> Parameters:
+        free, rows = model.free(), observations.rows
+        b = row_means(observations) if "intercepts" in free else jnp.zeros(rows)
+        scale = _root_mean_square(observations, b)
+        w = loadings(key, observations, b, scale)
+        gamma, gamma0, c0 = jnp.asarray([10.0, 10.0, 1.0], w.dtype)
+        strengths = jnp.sqrt((w**2).mean(0)) if model.signed else w.mean(0)
+        even = jnp.ones(observations.columns if "noise_scales" in free else ())
+        begun = Parameters.plain(w, 0.5 * scale, b)._replace(
+            strengths=strengths, gamma=gamma, gamma0=gamma0, c0=c0, noise_scales=even
+        )
+        return model.unconstrain(begun)
+
+    return start
+
+
+def spectral(model: Model) -> Start:
+    """The leading component in the first column, on columns that decay geometrically.
+
+    A start whose columns are nearly alike stays so; decaying ones let the fit find the rank.
+    """
+
+    def loadings(key: Array, observations: Observations, b: Array, scale: Array) -> Array:
+        rows, columns = observations.rows, jnp.arange(model.rank)
+        noise = jax.random.normal(key, (rows, model.rank))
+        w = 0.3 * scale * 0.8**columns * (noise if model.signed else jnp.exp(0.1 * noise))
+        return w.at[:, 0].add(leading_component(observations, b, signed=model.signed))
+
+    return _start(model, loadings)
+
+
+def random(model: Model) -> Start:
+    """Loadings of one size in every column, which together have the data's scale.
+
+    Signed loadings are normal, the others log-normal.
+    """
+
+    def loadings(key: Array, observations: Observations, b: Array, scale: Array) -> Array:
+        noise = jax.random.normal(key, (observations.rows, model.rank))
+        return (
+            scale / jnp.sqrt(model.rank) * (noise if model.signed else jnp.exp(0.5 * noise - 0.25))
+        )
+
+    return _start(model, loadings)
+
+
+def maximum_a_posteriori(model: Model, *, steps: int = 300) -> Start:
+    """Maximises log p(Y, log W, log sigma, b | r, gamma, gamma0, c0) from the spectral start.
+
+    It is the mode in log space: in W itself the gamma density has a pole at zero. The
+    hyperparameters are held there: freed, they make the joint maximum run away.
+    """
+    at_least("steps", steps, 1)
+    origin = spectral(model)
+    adam = optax.adam(optax.cosine_decay_schedule(0.05, steps))
+
+    def start(key: Array, observations: Observations) -> Parameters:
+        held = origin(key, observations)
+
+        def loss(free: tuple) -> Array:
+            loadings, sigma, intercepts = free
+            u = held._replace(loadings=loadings, sigma=sigma, intercepts=intercepts)
+            return -model.log_joint(u, observations)
+
+        def step(carry: tuple, _: None) -> tuple[tuple, None]:
+            free, state = carry
+            updates, state = adam.update(jax.grad(loss)(free), state)
+            return (optax.apply_updates(free, updates), state), None
+
+        free = (held.loadings, held.sigma, held.intercepts)
+        (free, _), _ = lax.scan(step, (free, adam.init(free)), length=steps)
+        return held._replace(loadings=free[0], sigma=free[1], intercepts=free[2])
+
+    return start
+
+
+STARTS = {"spectral": spectral, "random": random, "map": maximum_a_posteriori}

@@ -1,0 +1,37 @@
+"""Parameters that somebody told: what an oracle knows."""
+
+from typing import Any
+
+from jax import Array
+
+from smc_jax.beliefs.base import Belief, Diagnostics
+from smc_jax.model.parameters import Parameters
+from smc_jax.observations import Observations
+
+
+def told() -> Belief:
+    """The prior, which must be `Parameters`, is the belief, and no data change it."""
+
+    def init(key: Array, data: Observations, prior: Any = None) -> Parameters:
+        del key
+        if not isinstance(prior, Parameters):
+            raise ValueError(
+                "prior: an oracle must be told the parameters of the matrix;"
+                f" give a Parameters, got {type(prior).__name__}"
+            )
+        rows = len(prior.loadings), len(prior.intercepts)
+        columns = prior.noise_scales.shape
+        if rows != (data.rows, data.rows) or columns not in ((), (data.columns,)):
+            raise ValueError(
+                f"prior: the parameters are of {rows[0]} rows and noises {columns}, the data have"
+                f" {data.rows} rows and {data.columns} columns"
+            )
+        return prior
+
+    return Belief(
+        init=init,
+        refit=lambda key, parameters, data: parameters,
+        draw=lambda key, parameters: parameters,
+        diagnose=lambda parameters: Diagnostics.none(),
+        point=True,
+    )

@@ -1,0 +1,67 @@
+"""A belief about values that were shifted and scaled, so that priors meet data of scale one."""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+from smc_jax.beliefs.base import Belief
+from smc_jax.model.parameters import Parameters
+from smc_jax.observations import Observations
+from smc_jax.types import Outcome
+
+
+class Standardised(NamedTuple):
+    """The state of the belief, and the units of its values."""
+
+    inner: Any
+    centre: Array  # []
+    scale: Array  # []
+
+
+def standardised(belief: Belief) -> Belief:
+    """The belief on values (y - centre) / scale; its draws are in the units of the data.
+
+    Centre and scale are the mean and the standard deviation of what was seen at the start, and
+    stay: the state that is refitted is in these units. Where all values are alike, the scale is 1.
+    """
+
+    def init(key: Array, data: Observations, prior: Any = None) -> Standardised:
+        if isinstance(prior, Standardised):  # an earlier state, whose units stay
+            scaled = data.relative_to(prior.centre, prior.scale)
+            return prior._replace(inner=belief.init(key, scaled, prior.inner))
+        if prior is not None:
+            raise ValueError(
+                "prior: a belief on standardised values takes an earlier Standardised state,"
+                f" got {type(prior).__name__}"
+            )
+        centre, variance = data.mean(), data.variance()
+        rounding = 4 * jnp.finfo(centre.dtype).eps * centre
+        varies = variance > rounding**2
+        scale = jnp.sqrt(jnp.where(varies, variance, 1.0))
+        inner = belief.init(key, data.relative_to(centre, scale))
+        return Standardised(inner, centre, scale)
+
+    def refit(key: Array, state: Standardised, data: Observations) -> Standardised:
+        scaled = data.relative_to(state.centre, state.scale)
+        return state._replace(inner=belief.refit(key, state.inner, scaled))
+
+    def draw(key: Array, state: Standardised) -> Parameters:
+        return belief.draw(key, state.inner).in_units(state.centre, state.scale)
+
+    def absorb(
+        key: Array, state: Standardised, data: Observations, outcome: Outcome
+    ) -> Standardised:
+        units = state.centre, state.scale
+        scaled = data.relative_to(*units)
+        return state._replace(
+            inner=belief.absorb(key, state.inner, scaled, outcome.relative_to(*units))
+        )
+
+    return belief._replace(
+        init=init,
+        refit=refit,
+        draw=draw,
+        diagnose=lambda state: belief.diagnose(state.inner),
+        absorb=absorb,
+    )

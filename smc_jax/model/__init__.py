@@ -1,0 +1,1 @@
+"""The gamma process factor model: its parameters, their priors, and the Gaussian algebra."""

@@ -1,0 +1,220 @@
+"""The factor model with a gamma process on its factors: priors, density, unconstrained space."""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpyro.distributions as dist
+from jax import Array
+
+from smc_jax.checks import at_least, one_of, positive
+from smc_jax.model.gaussian import log_likelihood
+from smc_jax.model.parameters import POSITIVE, REAL, Field, Layer, Parameters, field
+from smc_jax.observations import Observations
+
+LOADINGS = ("gamma", "signed")
+
+
+class Model(NamedTuple):
+    """A prior on the parameters: layers of fields, and the values of what is held fixed."""
+
+    rank: int  # K
+    layers: tuple[Layer, ...]
+    held: dict[str, Callable[[int], Array]]  # from the number of rows to the value
+
+    def free(self) -> dict[str, Field]:
+        """The parameters that have a prior, by name."""
+        return {name: one for layer in self.layers for name, one in layer.items()}
+
+    @property
+    def signed(self) -> bool:
+        """Whether loadings may be negative."""
+        return self.free()["loadings"].bijector is REAL
+
+    def log_prior(self, parameters: Parameters) -> Array:
+        """log p(theta), layer by layer."""
+        each = [[one.log_prob(parameters) for one in layer.values()] for layer in self.layers]
+        return functools.reduce(jnp.add, (functools.reduce(jnp.add, layer) for layer in each))
+
+    def sample_prior(self, key: Array, rows: int, columns: int) -> Parameters:
+        """A draw of theta for a matrix of that size."""
+        held = {name: value(rows) for name, value in self.held.items()}
+        drawn = Parameters(*(held.get(name) for name in Parameters._fields))  # type: ignore[arg-type]
+        order = [item for layer in self.layers for item in reversed(layer.items())]
+        for own, (name, one) in zip(jax.random.split(key, len(order)), order, strict=True):
+            drawn = drawn._replace(**{name: one.sample(own, drawn, rows, columns)})
+        return drawn
+
+    def constrain(self, unconstrained: Parameters) -> Parameters:
+        """theta(u)."""
+        free, rows = self.free(), unconstrained.loadings.shape[0]
+        return Parameters(
+            **{
+                name: free[name].bijector.forward(value) if name in free else self.held[name](rows)
+                for name, value in unconstrained._asdict().items()
+            }
+        )
+
+    def unconstrain(self, parameters: Parameters) -> Parameters:
+        """u(theta), None where the model holds a parameter fixed."""
+        free = self.free()
+        images: dict[str, Any] = {
+            name: free[name].bijector.inverse(value) if name in free else None
+            for name, value in parameters._asdict().items()
+        }
+        return Parameters(**images)
+
+    def log_volume(self, unconstrained: Parameters) -> Array:
+        """log |d theta / d u|, the loadings, which are the most, last."""
+        free = self.free()
+        volumes = {
+            name: free[name].bijector.log_volume(value)
+            for name, value in unconstrained._asdict().items()
+            if name in free
+        }
+        loadings = volumes.pop("loadings")
+        return sum(volumes.values(), jnp.zeros(())) + loadings
+
+    def log_likelihood(self, parameters: Parameters, observations: Observations) -> Array:
+        """log p(Y | theta), the latent columns integrated out."""
+        w, b, variance = parameters.loadings, parameters.intercepts, parameters.noise() ** 2
+        return log_likelihood(w, b, variance, observations)
+
+    def log_density(self, unconstrained: Parameters) -> Array:
+        """log p(theta(u)) + log |d theta / d u|: the prior in unconstrained space."""
+        return self.log_prior(self.constrain(unconstrained)) + self.log_volume(unconstrained)
+
+    def log_joint(self, unconstrained: Parameters, observations: Observations) -> Array:
+        """log p(Y, theta(u)) + log |d theta / d u|."""
+        likelihood = self.log_likelihood(self.constrain(unconstrained), observations)
+        return likelihood + self.log_density(unconstrained)
+
+
+def sigma_prior(shape: float, rate: float) -> dist.Distribution:
+    """sigma where 1/sigma^2 ~ G(shape, rate)."""
+    power = dist.transforms.PowerTransform(-0.5)
+    return dist.TransformedDistribution(dist.Gamma(shape, rate), power)
+
+
+def signed_log_density(loadings: Array, strengths: Array, common: float) -> Array:
+    """log p(W) with W_k ~ N(0, r_k^2 (I + common 1 1')), the column's mean v_k integrated out."""
+    rows, rank = loadings.shape
+    mean = loadings.mean(0)
+    squares = ((loadings - mean) ** 2).sum(0) + rows * mean**2 / (1 + common * rows)
+    constant = rank * (rows * jnp.log(2 * jnp.pi) + jnp.log1p(common * rows))
+    return -(0.5 * squares / strengths**2 + rows * jnp.log(strengths)).sum() - 0.5 * constant
+
+
+def _gamma_draw(key: Array, shape: Array, rate: Array) -> Array:
+    """x ~ G(shape, rate) by its logarithm, which does not underflow where the shape is small."""
+    return POSITIVE.forward(jax.random.loggamma(key, shape) - jnp.log(rate))
+
+
+def _process(rank: int) -> Layer:
+    """r_k ~ G(gamma0 / K, c0), gamma0 and c0 ~ G(1, 1)."""
+
+    def draw_strengths(key: Array, others: Parameters, rows: int, columns: int) -> Array:
+        return _gamma_draw(key, jnp.full((rank,), others.gamma0 / rank), others.c0)
+
+    hyper = dist.Gamma(1.0, 1.0)
+    strengths = field(POSITIVE, "strengths", lambda p: dist.Gamma(p.gamma0 / rank, p.c0))
+    return {
+        "strengths": strengths._replace(sample=draw_strengths),
+        "gamma0": field(POSITIVE, "gamma0", lambda p: hyper),
+        "c0": field(POSITIVE, "c0", lambda p: hyper),
+    }
+
+
+def _gamma_loadings(rank: int) -> Layer:
+    """W_dk ~ G(gamma r_k, gamma), gamma ~ G(1, 1)."""
+
+    def draw(key: Array, others: Parameters, rows: int, columns: int) -> Array:
+        shape = jnp.broadcast_to(others.gamma * others.strengths, (rows, rank))
+        return _gamma_draw(key, shape, others.gamma)
+
+    loadings = field(POSITIVE, "loadings", lambda p: dist.Gamma(p.gamma * p.strengths, p.gamma))
+    return {
+        "loadings": loadings._replace(sample=draw),
+        "gamma": field(POSITIVE, "gamma", lambda p: dist.Gamma(1.0, 1.0)),
+    }
+
+
+def _signed_loadings(rank: int, common: float) -> Layer:
+    """W_dk ~ N(v_k, r_k^2), v_k ~ N(0, common r_k^2) integrated out."""
+
+    def draw(key: Array, others: Parameters, rows: int, columns: int) -> Array:
+        own_key, common_key = jax.random.split(key)
+        shared = jnp.sqrt(common) * jax.random.normal(common_key, (rank,))
+        return others.strengths * (shared + jax.random.normal(own_key, (rows, rank)))
+
+    def log_prob(parameters: Parameters) -> Array:
+        return signed_log_density(parameters.loadings, parameters.strengths, common)
+
+    return {"loadings": Field(REAL, log_prob, draw)}
+
+
+def gamma_process(
+    *,
+    rank: int,
+    loadings: str = "gamma",
+    intercepts: bool = False,
+    intercept_scale: float = 1.0,
+    noise_shape: float = 1.0,
+    noise_rate: float = 1.0,
+    fixed_noise: float | None = None,
+    noise_spread: float = 0.0,
+    common: float = 0.0,
+) -> Model:
+    """r_k ~ G(gamma0/K, c0) and gamma0, c0 ~ G(1, 1), with loadings of one of two kinds.
+
+    Args:
+      rank: K, the number of loadings columns kept.
+      loadings: `gamma` (the paper): W_dk ~ G(gamma r_k, gamma), gamma ~ G(1, 1), so that no two
+        rows are negatively correlated; or `signed`: W_dk ~ N(v_k, r_k^2).
+      intercepts: whether rows have intercepts b_d ~ N(0, intercept_scale^2).
+      intercept_scale: the prior standard deviation of an intercept.
+      noise_shape: 1/sigma^2 ~ G(noise_shape, noise_rate).
+      noise_rate: the rate of that gamma prior.
+      fixed_noise: a known sigma^2; sigma is then held and has no prior.
+      noise_spread: where it is positive, the noise of column n has the standard deviation
+        sigma t_n with log t_n ~ N(0, noise_spread^2): some users rate more evenly than others.
+      common: of signed loadings, v_k ~ N(0, common r_k^2), integrated out: how much of a factor
+        all rows share. At 0 rows are uncorrelated a priori.
+    """
+    at_least("rank", rank, 1)
+    one_of("loadings", loadings, LOADINGS)
+    positive("intercept_scale", intercept_scale)
+    positive("noise_shape", noise_shape)
+    positive("noise_rate", noise_rate)
+    positive("fixed_noise", fixed_noise, optional=True)
+    at_least("noise_spread", noise_spread, 0.0)
+    at_least("common", common, 0.0)
+
+    def one(rows: int) -> Array:
+        return jnp.ones(())
+
+    held: dict[str, Callable[[int], Array]] = {"noise_scales": one, "intercepts": jnp.zeros}
+    layers = [_process(rank)]
+    if loadings == "signed":
+        layers.append(_signed_loadings(rank, common))
+        held["gamma"] = one
+    else:
+        layers.append(_gamma_loadings(rank))
+    if fixed_noise is None:
+        noise = sigma_prior(noise_shape, noise_rate)
+        layers.append({"sigma": field(POSITIVE, "sigma", lambda p: noise)})
+    else:
+        deviation = math.sqrt(fixed_noise)
+        held["sigma"] = lambda rows: jnp.asarray(deviation, float)
+    if intercepts:
+        normal = dist.Normal(0.0, intercept_scale)
+        own = field(REAL, "intercepts", lambda p: normal, lambda rows, columns: (rows,))
+        layers.append({"intercepts": own})
+    if noise_spread > 0.0:
+        spread = dist.LogNormal(0.0, noise_spread)
+        own = field(POSITIVE, "noise_scales", lambda p: spread, lambda rows, columns: (columns,))
+        layers.append({"noise_scales": own})
+    return Model(rank, tuple(layers), held)

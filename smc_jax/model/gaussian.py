@@ -1,0 +1,257 @@
+"""Gaussian algebra of the columns given the loadings; nothing but K x K matrices, no LAPACK.
+
+Column n is seen in the entries O_n, y = b + W x_n + noise, x_n ~ N(0, I_K), noise ~ N(0, s2); s2
+may differ from column to column. With counts in place of a mask, everything depends on
+
+    A_n = I + W' diag(count_n) W / s2,   C_n = A_n^-1,   m_n = C_n W'(total_n - count_n b) / s2,
+
+and x_n | data ~ N(m_n, C_n).
+"""
+
+import math
+from typing import NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from smc_jax.algebra.batching import mapped
+from smc_jax.algebra.columns import over_columns
+from smc_jax.algebra.symmetric import Solved, solve, upper_triangle
+from smc_jax.model.parameters import Parameters
+from smc_jax.observations import Observations
+
+BLOCK = 1024  # columns that the likelihood takes at once
+
+
+class Columns(NamedTuple):
+    """Latent posteriors x_n | data ~ N(m_n, C_n) of all columns, given the parameters."""
+
+    mean: Array  # [N, K]
+    covariance: Array  # [N, K, K]
+
+
+def _solved(
+    loadings: Array,
+    intercepts: Array,
+    variance: Array,
+    observations: Observations,
+    normals: Array | None = None,
+) -> Solved:
+    """C_n, m_n, log det A_n, and with normals [K, N] a draw of x_n - m_n."""
+    (i, j), _ = upper_triangle(loadings.shape[1])
+    products = observations.sum_over_rows(loadings[:, i] * loadings[:, j], variance)
+    precision = products + jnp.where(i == j, 1.0, 0.0)[:, None]
+    return solve(precision, observations.field(loadings, intercepts, variance), normals)
+
+
+def log_likelihood(
+    loadings: Array, intercepts: Array, variance: Array, observations: Observations
+) -> Array:
+    """log p(Y | W, b, s2) with the latent columns integrated out; the variance is [] or [N].
+
+    -1/2 sum_n [ |O_n| log(2 pi s2) + log det A_n + |y_n - b - W m_n|^2 / s2 + |m_n|^2 ],
+    with its gradient in closed form. The observations are data: their gradient is zero.
+    The last two terms equal (|y_n - b|^2 - (y_n - b)'W m_n) / s2 without its cancellation. In
+    float32 the inverses lose accuracy once |W_k|^2 / s2 exceeds about 1e5.
+    """
+    chex.assert_shape(intercepts, loadings.shape[:1])
+    chex.assert_equal(observations.rows, loadings.shape[0])
+    variance = jnp.broadcast_to(variance, (observations.columns,))
+    return _log_likelihood(loadings, intercepts, variance, observations)
+
+
+@jax.custom_vjp
+def _log_likelihood(
+    loadings: Array, intercepts: Array, variance: Array, observations: Observations
+) -> Array:
+    return _log_likelihood_forward(loadings, intercepts, variance, observations)[0]
+
+
+def _log_likelihood_forward(
+    loadings: Array, intercepts: Array, variance: Array, observations: Observations
+) -> tuple[Array, tuple]:
+    _, position = upper_triangle(loadings.shape[1])
+    arrays, structure = jax.tree.flatten(observations)
+
+    def block(*parts: Array) -> tuple[tuple, Array]:
+        *own, variance = parts
+        return _likelihood_terms(loadings, intercepts, variance, jax.tree.unflatten(structure, own))
+
+    sums, d_variance = over_columns(block, (*arrays, variance), width=BLOCK)
+    value, d_loadings, d_intercepts, spread = sums
+    d_loadings = d_loadings - jnp.einsum("dkl,dl->dk", spread[:, position], loadings)
+    return value, (d_loadings, d_intercepts, d_variance, observations)
+
+
+def _likelihood_terms(
+    loadings: Array, intercepts: Array, variance: Array, observations: Observations
+) -> tuple[tuple[Array, ...], Array]:
+    """The log likelihood, and its gradient: what is summed over columns, and what is theirs [N].
+
+    Of the gradient for W the second term is the upper triangle of sum_n count_dn C_n / s2.
+    """
+    covariance, mean, log_det, _ = _solved(loadings, intercepts, variance, observations)
+    residual, squares = observations.misfit(loadings, intercepts, mean)
+    number = observations.by_column()
+    quadratic = (squares / variance).sum() + (mean**2).sum()
+    constant = number @ jnp.log(2 * jnp.pi * variance)
+    value = -0.5 * (constant + log_det.sum() + quadratic)
+
+    spread = observations.sum_over_columns(covariance, variance)  # [D, K (K + 1) / 2]
+    pull = residual / variance
+    # tr Sigma_n^-1 = (|O_n| - K + tr C_n) / s2 and |Sigma_n^-1 y|^2 = |residuals|^2 / s2^2.
+    k = len(mean)
+    _, position = upper_triangle(k)
+    freedom = number - k + covariance[position.diagonal()].sum(0)
+    d_variance = -0.5 * (freedom / variance - squares / variance**2)
+    return (value, pull @ mean.T, pull.sum(1), spread), d_variance
+
+
+def _log_likelihood_backward(saved: tuple, cotangent: Array) -> tuple:
+    d_loadings, d_intercepts, d_variance, observations = saved
+    no_gradient = jax.tree.map(jnp.zeros_like, observations)
+    return cotangent * d_loadings, cotangent * d_intercepts, cotangent * d_variance, no_gradient
+
+
+_log_likelihood.defvjp(_log_likelihood_forward, _log_likelihood_backward)
+
+
+def latent_posterior(parameters: Parameters, observations: Observations) -> Columns:
+    """x_n | data, W, sigma ~ N(m_n, C_n) for every column."""
+    chex.assert_equal(observations.rows, parameters.loadings.shape[0])
+    w, b, variance = parameters.loadings, parameters.intercepts, parameters.noise() ** 2
+    return _columns(_solved(w, b, variance, observations))
+
+
+def _columns(solved: Solved) -> Columns:
+    """Column by column, the covariances whole."""
+    mean = solved.solution.T
+    _, position = upper_triangle(mean.shape[1])
+    return Columns(mean, solved.inverse.T[:, position])
+
+
+def sample_columns(
+    key: Array, parameters: Parameters, observations: Observations
+) -> tuple[Columns, Array]:
+    """The latent posteriors, and an exact draw of x_n [N, K] from each."""
+    w, b, variance = parameters.loadings, parameters.intercepts, parameters.noise() ** 2
+    normals = jax.random.normal(key, (w.shape[1], observations.columns))
+    solved = _solved(w, b, variance, observations, normals)
+    return _columns(solved), (solved.solution + solved.draw).T
+
+
+def sample_matrix(
+    key: Array, parameters: Parameters, observations: Observations, *, entry_noise: bool
+) -> Array:
+    """An exact draw of the matrix [D, N] given the data and one draw of the parameters.
+
+    With `entry_noise` the noise is part of the entry, as where each is seen once: seen entries keep
+    their value, the others have a fresh noise draw. Without, the entries are b + W x_n.
+    """
+    latent_key, noise_key = jax.random.split(key)
+    _, latents = sample_columns(latent_key, parameters, observations)
+    matrix = parameters.intercepts[:, None] + parameters.loadings @ latents.T
+    if not entry_noise:
+        return matrix
+    noise = parameters.noise() * jax.random.normal(noise_key, matrix.shape)
+    return jnp.where(observations.seen(), observations.average(), matrix + noise)
+
+
+def sample_matrices(
+    key: Array,
+    parameters: Parameters,
+    observations: Observations,
+    covariance: Array,
+    *,
+    draws: int,
+    entry_noise: bool,
+) -> Array:
+    """S draws of the matrix [N, S, D], from the posterior covariances [N, K, K].
+
+    They have the distribution of `sample_matrix`.
+    A = I + W' diag(count) W / s2 is the covariance of a = z + W'(sqrt(count) * eps) / sigma for
+    standard normal z and eps, and C a that of a draw of x_n around its mean: no factorisation is
+    needed (after Doucet 2010). Where nothing is seen, eps is still free: the noise of the entry.
+
+    On a CPU a few columns at a time: the random numbers of all of them would not fit in a cache.
+    """
+    w, b, columns = parameters.loadings, parameters.intercepts, observations.columns
+
+    def one_column(column: tuple) -> Array:
+        key, covariance, count, average, sigma = column
+        latent_key, noise_key = jax.random.split(key)
+        eps = jax.random.normal(noise_key, (draws, *count.shape))
+        a = jax.random.normal(latent_key, (draws, w.shape[1])) + (jnp.sqrt(count) * eps) @ w / sigma
+        field = count * (average - b) @ w / sigma**2
+        entries = b + (field + a) @ covariance @ w.T
+        if not entry_noise:
+            return entries
+        return jnp.where(count > 0, average, entries + sigma * eps)
+
+    sigma = jnp.broadcast_to(parameters.noise(), (columns,))
+    seen = (observations.times_seen().T, observations.average().T)
+    per_column = (jax.random.split(key, columns), covariance, *seen, sigma)
+    return mapped(one_column, per_column, on_cpu=math.gcd(columns, 8))
+
+
+def entry_moments(parameters: Parameters, columns: Columns) -> tuple[Array, Array]:
+    """Mean and variance [D, N] of b_d + w_d' x_n under the latent posteriors, without noise.
+
+    w'C w is a sum over pairs of factors, for all entries one product of matrices.
+    """
+    w = parameters.loadings
+    (i, j), _ = upper_triangle(w.shape[1])
+    mean = parameters.intercepts[:, None] + w @ columns.mean.T
+    times = jnp.where(i == j, 1.0, 2.0)
+    return mean, (times * w[:, i] * w[:, j]) @ columns.covariance[:, i, j].T
+
+
+class Column(NamedTuple):
+    """The latent posterior of one column and one sample of it, side by side: [C, m, x].
+
+    An observation moves all three by one product of two vectors, in place; see `absorb`.
+    """
+
+    block: Array  # [K, K + 2]
+
+    @classmethod
+    def of(cls, mean: Array, covariance: Array, sample: Array) -> "Column":
+        """From its parts, [..., K] and [..., K, K]."""
+        return cls(jnp.concatenate([covariance, mean[..., None], sample[..., None]], axis=-1))
+
+    @property
+    def mean(self) -> Array:
+        """m [..., K]."""
+        return self.block[..., -2]
+
+    @property
+    def covariance(self) -> Array:
+        """C [..., K, K]."""
+        return self.block[..., :-2]
+
+    @property
+    def sample(self) -> Array:
+        """x [..., K]."""
+        return self.block[..., -1]
+
+
+def gain(reach: Array, loading: Array, variance: Array, weight: Array) -> Array:
+    """g = C w / (w'C w + s2) from C w: how a value of the row with loading w moves a column."""
+    return weight * reach / (loading @ reach + variance)
+
+
+def absorb(
+    key: Array, column: Column, loading: Array, centred: Array, variance: Array, weight: Array
+) -> Column:
+    """Conditions one column on one more value y - b_d of its row with loading w_d.
+
+    C -= g (C w)'; m += g (y - w'm); the sample moves by the same gain towards y minus a fresh
+    noise draw. Weight 0 leaves the column as it was.
+    """
+    foreseen = loading @ column.block  # (C w)', w'm, w'x
+    noise = jnp.sqrt(variance) * jax.random.normal(key)
+    shown = jnp.zeros_like(foreseen).at[-2].set(centred).at[-1].set(centred - noise)
+    moved = gain(foreseen[:-2], loading, variance, weight)
+    return Column(column.block - jnp.outer(moved, foreseen - shown))

@@ -1,0 +1,74 @@
+"""The same model as a plain numpyro program with explicit latent columns, for NUTS and friends."""
+
+import jax.numpy as jnp
+import numpyro
+import numpyro.distributions as dist
+from jax import Array
+
+from smc_jax.model.gamma_process import sigma_prior
+from smc_jax.observations import Observations
+
+
+def numpyro_model(
+    observations: Observations,
+    *,
+    rank: int,
+    loadings: str = "gamma",
+    intercepts: bool = False,
+    intercept_scale: float = 1.0,
+    noise_shape: float = 1.0,
+    noise_rate: float = 1.0,
+    fixed_noise: float | None = None,
+    noise_spread: float = 0.0,
+    common: float = 0.0,
+) -> Array:
+    """y_dn ~ N(b_d + w_d' x_n, sigma^2 t_n^2) where seen, x_n ~ N(0, I); see `gamma_process`.
+
+    Args:
+      observations: what has been seen, each entry at most once.
+      rank: K.
+      loadings: `gamma` or `signed`; `gamma_process` has this setting and all below too.
+      intercepts: whether rows have intercepts.
+      intercept_scale: the prior standard deviation of an intercept.
+      noise_shape: the shape of the gamma prior of 1/sigma^2.
+      noise_rate: the rate of that prior.
+      fixed_noise: a known sigma^2.
+      noise_spread: the standard deviation of log t_n.
+      common: how much of a factor all rows share, for signed loadings.
+
+    Returns:
+      The noise-free matrix [D, N].
+    """
+    rows, columns = observations.rows, observations.columns
+    hyper = dist.Gamma(1.0, 1.0)
+    gamma0 = numpyro.sample("gamma0", hyper)
+    c0 = numpyro.sample("c0", hyper)
+    strength = dist.Gamma(gamma0 / rank, c0).expand([rank])
+    r = numpyro.sample("strengths", strength.to_event(1))
+    if loadings == "signed":
+        centre = jnp.zeros(rank)
+        if common > 0.0:
+            shared = dist.Normal(0.0, jnp.sqrt(common) * r)
+            centre = numpyro.sample("loading_means", shared.to_event(1))
+        loading = dist.Normal(centre, r).expand([rows, rank])
+    else:
+        gamma = numpyro.sample("gamma", hyper)
+        loading = dist.Gamma(gamma * r, gamma).expand([rows, rank])
+    w = numpyro.sample("loadings", loading.to_event(2))
+    if fixed_noise is None:
+        sigma = numpyro.sample("sigma", sigma_prior(noise_shape, noise_rate))
+    else:
+        sigma = jnp.sqrt(fixed_noise)
+    if noise_spread > 0.0:
+        scale = dist.LogNormal(0.0, noise_spread).expand([columns])
+        sigma = sigma * numpyro.sample("noise_scales", scale.to_event(1))
+    b = jnp.zeros(rows)
+    if intercepts:
+        b = numpyro.sample(
+            "intercepts", dist.Normal(0.0, intercept_scale).expand([rows]).to_event(1)
+        )
+    x = numpyro.sample("latents", dist.Normal(0.0, 1.0).expand([columns, rank]).to_event(2))
+    matrix = b[:, None] + w @ x.T
+    seen = dist.Normal(matrix, sigma).mask(observations.seen()).to_event(2)
+    numpyro.sample("values", seen, obs=observations.average())
+    return matrix

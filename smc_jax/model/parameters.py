@@ -1,0 +1,105 @@
+"""The parameters of the model, each with its prior and its map to the real line."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpyro.distributions as dist
+from jax import Array
+
+# On this range products of two exponentials (w^2, sigma^2, gamma r) stay normal float32 numbers.
+LOG_RANGE = 40.0
+
+
+class Parameters(NamedTuple):
+    """One draw of the parameters, or their image on the real line.
+
+    On the real line a field is None where the model holds it fixed.
+    """
+
+    loadings: Array  # [D, K]  W
+    strengths: Array  # [K]  r
+    gamma: Array  # []
+    gamma0: Array  # []
+    c0: Array  # []
+    sigma: Array  # []  noise standard deviation
+    intercepts: Array  # [D]  b, zeros where the model has none
+    noise_scales: Array  # [N]  of each column's noise, in sigmas; [] one where it is the same
+
+    def noise(self) -> Array:
+        """Standard deviation of the noise in each column [N], or [] in all of them."""
+        return self.sigma * self.noise_scales
+
+    def noise_at(self, column: Array) -> Array:
+        """Standard deviation [] of the noise in one column."""
+        noise = self.noise()
+        return jnp.take(noise, column, mode="clip") if noise.ndim else noise
+
+    def at_columns(self, columns: Array) -> "Parameters":
+        """The parameters of the matrix of some columns [C] alone."""
+        if not self.noise_scales.ndim:
+            return self
+        return self._replace(noise_scales=jnp.take(self.noise_scales, columns, mode="clip"))
+
+    def in_units(self, centre: Array, scale: Array) -> "Parameters":
+        """The parameters of centre + scale times the matrix."""
+        return self._replace(
+            loadings=scale * self.loadings,
+            strengths=scale * self.strengths,
+            sigma=scale * self.sigma,
+            intercepts=centre + scale * self.intercepts,
+        )
+
+    @classmethod
+    def plain(cls, loadings: Array, sigma: Array, intercepts: Array | None = None) -> "Parameters":
+        """W, sigma and b of a model without the hyperparameters, which are ones."""
+        rows, k = loadings.shape
+        ones = dict.fromkeys(cls._fields, jnp.ones((), loadings.dtype))
+        b = jnp.zeros(rows, loadings.dtype) if intercepts is None else intercepts
+        own = {"loadings": loadings, "sigma": sigma, "intercepts": b}
+        return cls(**ones | own | {"strengths": jnp.ones(k, loadings.dtype)})
+
+
+class Bijector(NamedTuple):
+    """A map from the real line onto the range of a parameter."""
+
+    forward: Callable[[Array], Array]
+    inverse: Callable[[Array], Array]
+    log_volume: Callable[[Array], Array]  # log |d forward(u) / du|, summed
+
+
+def _clipped(log_value: Array) -> Array:
+    return jnp.clip(log_value, -LOG_RANGE, LOG_RANGE)
+
+
+POSITIVE = Bijector(
+    forward=lambda u: jnp.exp(_clipped(u)),
+    inverse=lambda value: jnp.log(jnp.maximum(value, jnp.exp(-LOG_RANGE))),
+    log_volume=lambda u: _clipped(u).sum(),
+)
+REAL = Bijector(lambda u: u, lambda value: value, lambda u: jnp.zeros(()))
+
+
+class Field(NamedTuple):
+    """One parameter: everything that the model knows of it."""
+
+    bijector: Bijector
+    log_prob: Callable[[Parameters], Array]  # of this field, given the others
+    sample: Callable[[Array, Parameters, int, int], Array]  # (key, others, rows, columns)
+
+
+Layer = dict[str, Field]  # by name; a field depends on those behind it, and on earlier layers
+
+
+def field(
+    bijector: Bijector,
+    name: str,
+    prior: Callable[[Parameters], dist.Distribution],
+    shape: Callable[[int, int], tuple[int, ...]] = lambda rows, columns: (),
+) -> Field:
+    """A parameter whose elements are independent draws of a prior, which may depend on others."""
+
+    def sample(key: Array, others: Parameters, rows: int, columns: int) -> Array:
+        return prior(others).sample(key, shape(rows, columns))
+
+    return Field(bijector, lambda p: prior(p).log_prob(getattr(p, name)).sum(), sample)

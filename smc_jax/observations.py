@@ -1,0 +1,185 @@
+"""What was seen, entry by entry; only this file knows how it is stored.
+
+Everybody else asks for the reductions below, or for the dense block of some columns.
+"""
+
+from typing import NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+from jax.typing import ArrayLike
+
+
+def _entry(matrix: Array, row: ArrayLike, column: ArrayLike) -> Array:
+    """One entry, as a gather: a slice of a matrix over devices would bring all of it together."""
+    return matrix.at[jnp.asarray(row)[None], jnp.asarray(column)[None]].get(mode="clip")[0]
+
+
+class Entry(NamedTuple):
+    """What was seen of one entry."""
+
+    count: Array  # type: ignore[assignment]  # []  how often it was seen
+    mean: Array  # []  of its values, 0 where there are none
+
+
+class Misfit(NamedTuple):
+    """What a fit leaves of the values that were seen."""
+
+    residual: Array  # [D, N]  summed over the observations of an entry
+    squares: Array  # [N]  sum of squared residuals of all observations of a column
+
+
+class Observations(NamedTuple):
+    """Sufficient statistics of everything that was seen, entry by entry."""
+
+    counts: Array  # [D, N]  how often an entry was seen
+    sums: Array  # [D, N]  sum of the values seen
+    scatter: Array  # [D, N]  sum of squared deviations from their mean
+
+    @classmethod
+    def empty(cls, rows: int, columns: int) -> "Observations":
+        """Nothing seen yet."""
+        zeros = jnp.zeros((rows, columns))
+        return cls(zeros, zeros, zeros)
+
+    @classmethod
+    def from_matrix(cls, values: ArrayLike, mask: ArrayLike) -> "Observations":
+        """Each entry under the mask seen once; values elsewhere are ignored, NaN included."""
+        chex.assert_equal_shape([values, mask])
+        counts = jnp.asarray(mask, jnp.result_type(float))
+        values = jnp.where(counts > 0, values, 0.0).astype(counts.dtype)
+        return cls(counts, values, jnp.zeros_like(values))
+
+    @property
+    def rows(self) -> int:
+        """D."""
+        return self.counts.shape[-2]
+
+    @property
+    def columns(self) -> int:
+        """N."""
+        return self.counts.shape[-1]
+
+    def times_seen(self) -> Array:
+        """How often each entry was seen [D, N]."""
+        return self.counts
+
+    def seen(self) -> Array:
+        """Which entries were seen [D, N]."""
+        return self.counts > 0
+
+    def average(self) -> Array:
+        """The mean [D, N] of the values seen of each entry, 0 where there are none."""
+        return self.sums / jnp.maximum(self.counts, 1.0)
+
+    def number(self) -> Array:
+        """How many observations there are []."""
+        return self.counts.sum()
+
+    def mean(self) -> Array:
+        """The mean [] of all values, 0 where there are none, rounded once."""
+        number = jnp.maximum(self.number(), 1.0)
+        rough = self.sums.sum() / number
+        return rough + (self.sums - self.counts * rough).sum() / number
+
+    def variance(self) -> Array:
+        """The mean [] of the squared deviations of all values from their mean."""
+        return self.squared_error(self.mean()).sum() / jnp.maximum(self.number(), 1.0)
+
+    def by_row(self) -> tuple[Array, Array]:
+        """The number of observations of each row [D], and the sum of their values [D]."""
+        return self.counts.sum(1), self.sums.sum(1)
+
+    def by_column(self) -> Array:
+        """The number of observations of each column [N]."""
+        return self.counts.sum(0)
+
+    def above(self, centre: Array) -> Array:
+        """The sum [N], over the observations of a column, of y - centre [D]."""
+        return (self.sums - self.counts * centre[:, None]).sum(0)
+
+    def squared_error(self, fitted: ArrayLike) -> Array:
+        """The sum [D, N] of (y - fitted)^2 over the observations of each entry.
+
+        Values are centred before they are squared: where their mean is far above their spread, a
+        sum of squares has nothing of the spread left in float32.
+        """
+        return self.scatter + self.counts * (self.average() - fitted) ** 2
+
+    def relative_to(self, centre: ArrayLike, scale: ArrayLike = 1.0) -> "Observations":
+        """The same for values (y - centre) / scale; both broadcast against [D, N]."""
+        sums = (self.sums - self.counts * centre) / scale
+        return Observations(self.counts, sums, self.scatter / scale**2)
+
+    def entry(self, row: ArrayLike, column: ArrayLike) -> Entry:
+        """What was seen of one entry."""
+        count, total = (_entry(x, row, column) for x in (self.counts, self.sums))
+        return Entry(count, total / jnp.maximum(count, 1.0))
+
+    def add(
+        self,
+        row: ArrayLike,
+        column: ArrayLike,
+        value: ArrayLike,
+        weight: ArrayLike,
+        before: Entry | None = None,
+    ) -> "Observations":
+        """One more value of an entry; weight 0 leaves everything as it was, -1 takes it away.
+
+        A value at a distance d from the mean of the c before it adds d^2 c / (c + 1) to their
+        scatter (Welford 1962).
+
+        Args:
+          row: of the entry.
+          column: of the entry.
+          value: what was seen.
+          weight: how often.
+          before: what was seen of the entry before, where the caller has read it; in a loop, a read
+            here would make XLA copy what could be written in place.
+        """
+        count, mean = self.entry(row, column) if before is None else before
+        after = count + weight
+        added = jnp.where(after > 0, weight * count / jnp.where(after > 0, after, 1.0), 0.0)
+        return Observations(
+            self.counts.at[row, column].add(weight),
+            self.sums.at[row, column].add(weight * value),
+            self.scatter.at[row, column].add(added * (value - mean) ** 2),
+        )
+
+    def column(self, n: Array) -> "Observations":
+        """What was seen of one column [D, 1]."""
+        return jax.tree.map(lambda x: lax.dynamic_slice_in_dim(x, n, 1, 1), self)
+
+    def row(self, d: Array) -> "Observations":
+        """What was seen of one row [1, N]."""
+        return jax.tree.map(lambda x: lax.dynamic_slice_in_dim(x, d, 1, 0), self)
+
+    def at_columns(self, columns: Array) -> "Observations":
+        """What was seen of some columns [D, C]."""
+        return jax.tree.map(lambda x: jnp.take(x, columns, axis=1, mode="clip"), self)
+
+    def transposed(self) -> "Observations":
+        """The same with columns as rows."""
+        return jax.tree.map(jnp.transpose, self)
+
+    def sum_over_rows(self, features: Array, variance: Array) -> Array:
+        """The sum [T, N], over the observations of a column, of features [D, T] / variance."""
+        return features.T @ (self.counts / variance)
+
+    def sum_over_columns(self, features: Array, variance: Array) -> Array:
+        """The sum [D, T], over the observations of a row, of features [T, N] / variance."""
+        return self.counts / variance @ features.T
+
+    def field(self, loadings: Array, intercepts: Array, variance: Array) -> Array:
+        """W'(y - b) / variance [K, N], summed over the observations of a column."""
+        return loadings.T @ ((self.sums - self.counts * intercepts[:, None]) / variance)
+
+    def misfit(self, loadings: Array, intercepts: Array, latents: Array) -> Misfit:
+        """What b + W x_n, for latents [K, N], leaves of the values."""
+        explained = loadings @ latents
+        centred = self.sums - self.counts * intercepts[:, None]
+        residual = centred - self.counts * explained
+        counts = jnp.maximum(self.counts, 1.0)
+        return Misfit(residual, (self.scatter + residual**2 / counts).sum(0))

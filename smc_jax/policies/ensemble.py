@@ -1,0 +1,109 @@
+"""S parameter draws, each with the latent posteriors of all columns and one sample of them.
+
+The draws are conditioned on every pick, which touches one column of each.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from smc_jax.algebra.batching import mapped
+from smc_jax.model import gaussian
+from smc_jax.model.parameters import Parameters
+from smc_jax.observations import Observations
+from smc_jax.types import Outcome
+
+
+class Ensemble(NamedTuple):
+    """S equally likely worlds."""
+
+    parameters: Parameters  # leading axis S
+    column: gaussian.Column  # leading axes [S, N]
+
+
+class Prediction(NamedTuple):
+    """What each draw says of some entries, without noise."""
+
+    mean: Array  # [S, ...]  b_d + w_d' m_n
+    variance: Array  # [S, ...]  w_d' C_n w_d
+    sample: Array  # [S, ...]  b_d + w_d' x_n
+
+
+def start(key: Array, parameters: Parameters, observations: Observations) -> Ensemble:
+    """Latent posteriors and samples for parameter draws with a leading axis S."""
+
+    def one(draw: tuple[Array, Parameters]) -> gaussian.Column:
+        key, parameters = draw
+        columns, sample = gaussian.sample_columns(key, parameters, observations)
+        return gaussian.Column.of(*columns, sample)
+
+    # One draw after another: the columns of all of them at once would not fit in a CPU's cache.
+    keys = jax.random.split(key, parameters.sigma.shape[0])
+    return Ensemble(parameters, mapped(one, (keys, parameters), on_cpu=1))
+
+
+def at_columns(ensemble: Ensemble, columns: Array) -> Ensemble:
+    """The ensemble of the matrix of some columns [C] alone."""
+    block = jnp.take(ensemble.column.block, columns, axis=1, mode="clip")
+    parameters = jax.vmap(lambda one: one.at_columns(columns))(ensemble.parameters)
+    return Ensemble(parameters, gaussian.Column(block))
+
+
+def condition(key: Array, ensemble: Ensemble, outcome: Outcome) -> tuple[Ensemble, Prediction]:
+    """Absorbs one more entry in every draw, and predicts its column [S, D] anew.
+
+    It costs O(S K (K + D)): column `outcome.column` alone changes, in place where that is possible.
+    """
+    parameters, n = ensemble.parameters, outcome.column  # an index inside, answered or not
+    keys = jax.random.split(key, parameters.sigma.shape[0])
+
+    def one(key: Array, parameters: Parameters, column: gaussian.Column) -> gaussian.Column:
+        return gaussian.absorb(
+            key,
+            column,
+            parameters.loadings[outcome.row],
+            outcome.value - parameters.intercepts[outcome.row],
+            parameters.noise_at(n) ** 2,
+            outcome.weight,
+        )
+
+    block = ensemble.column.block
+    before = gaussian.Column(jnp.take(block, n, axis=1, mode="clip"))
+    after = jax.vmap(one)(keys, parameters, before)
+    block = lax.dynamic_update_index_in_dim(block, after.block, n, 1)
+    # Predicted from `after`: to read it back from the block would cost a copy of all columns.
+    return Ensemble(parameters, gaussian.Column(block)), _predict_column(parameters, after)
+
+
+def noise(ensemble: Ensemble) -> Array:
+    """Standard deviation [S, N] of the noise in each column."""
+    columns = ensemble.column.block.shape[1]
+    return jax.vmap(lambda p: jnp.broadcast_to(p.noise(), (columns,)))(ensemble.parameters)
+
+
+def predict(ensemble: Ensemble) -> Prediction:
+    """The predictions [S, D, N] for all entries."""
+    return jax.vmap(predict_one)(*ensemble)
+
+
+def predict_one(parameters: Parameters, column: gaussian.Column) -> Prediction:
+    """The predictions [D, N] of one draw."""
+    columns = gaussian.Columns(column.mean, column.covariance)
+    sample = parameters.intercepts[:, None] + parameters.loadings @ column.sample.T
+    return Prediction(*gaussian.entry_moments(parameters, columns), sample)
+
+
+def predict_column(ensemble: Ensemble, n: Array) -> Prediction:
+    """The predictions [S, D] for column n."""
+    block = jnp.take(ensemble.column.block, n, axis=1, mode="clip")
+    return _predict_column(ensemble.parameters, gaussian.Column(block))
+
+
+def _predict_column(parameters: Parameters, column: gaussian.Column) -> Prediction:
+    """The predictions [S, D] for one column."""
+    w, b = parameters.loadings, parameters.intercepts
+    foreseen = gaussian.Column(jnp.einsum("sdk,skl->sdl", w, column.block))
+    variance = (foreseen.covariance * w).sum(-1)
+    return Prediction(b + foreseen.mean, variance, b + foreseen.sample)

@@ -1,0 +1,28 @@
+"""Upper confidence bounds, averaged over draws of the loadings (LinUCB; Zhao et al. 2013)."""
+
+import jax.numpy as jnp
+
+from smc_jax.beliefs.base import Belief
+from smc_jax.checks import at_least
+from smc_jax.policies.base import Best, Policy
+from smc_jax.policies.ensemble_policy import ColumnView, Rule, ensemble_policy
+from smc_jax.policies.greedy import choose_best
+
+
+def ucb(belief: Belief, *, draws: int = 16, exploration: float = 1.0) -> Policy:
+    """Chooses the highest w_d'm_n + exploration sqrt(w_d'C_n w_d), averaged over the draws.
+
+    Args:
+      belief: where the draws come from.
+      draws: S, the number of parameter draws.
+      exploration: how many standard deviations above the mean the bound is.
+    """
+    at_least("exploration", exploration, 0.0)
+
+    def summarise(column: ColumnView) -> Best:
+        mean, variance, _ = column.prediction
+        # Rounding can leave the variance of what is all but known just below zero.
+        bound = (mean + exploration * jnp.sqrt(jnp.maximum(variance, 0.0))).mean(0)
+        return Best.of_column(column.factor * bound, column.open)
+
+    return ensemble_policy(belief, Rule(summarise, choose_best), draws=draws)

@@ -1,0 +1,143 @@
+"""Model, inference and the settings of the policies in one call, as the launcher has them."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from smc_jax.beliefs.base import Belief
+from smc_jax.beliefs.starts import STARTS
+from smc_jax.beliefs.units import standardised
+from smc_jax.beliefs.variational import OPTIMISERS, svi, variational
+from smc_jax.checks import one_of
+from smc_jax.model.gamma_process import gamma_process
+from smc_jax.policies.base import Policy, Setting
+from smc_jax.policies.equalised import equalised
+from smc_jax.policies.registry import make_policy, settings_among
+
+
+def fitted_belief(
+    *,
+    rank: int = 20,
+    standardise: bool = False,
+    model: Mapping[str, Any] | None = None,
+    start: str = "spectral",
+    optimiser: str = "adam",
+    learning_rate: float | None = None,
+    first_steps: int = 1000,
+    steps: int = 100,
+    **inference: Any,
+) -> Belief:
+    """The gamma process factor model, fitted by stochastic variational inference.
+
+    Args:
+      rank: K, the bound on the rank.
+      standardise: whether the model is fitted to (y - mean) / deviation of what was seen first.
+      model: settings of `gamma_process`.
+      start: where q starts: `spectral`, `random` or `map`.
+      optimiser: `adam`, or `adadelta`, the paper's choice.
+      learning_rate: of the optimiser; None is its own default.
+      first_steps: gradient steps of the first refit.
+      steps: gradient steps of every other refit.
+      **inference: other settings of `svi`.
+    """
+    one_of("start", start, STARTS)
+    one_of("optimiser", optimiser, OPTIMISERS)
+    prior = gamma_process(rank=rank, **(model or {}))
+    rate = () if learning_rate is None else (learning_rate,)
+    fit = svi(model=prior, optimiser=OPTIMISERS[optimiser](*rate), **inference)
+    belief = variational(prior, STARTS[start](prior), fit, first_steps=first_steps, steps=steps)
+    return standardised(belief) if standardise else belief
+
+
+class Preset(NamedTuple):
+    """What an experiment fits, and the settings of its policies that are not their defaults."""
+
+    rank: int = 20
+    standardise: bool = False
+    model: Mapping[str, Any] = {}
+    inference: Mapping[str, Any] = {}
+    policies: Mapping[str, Mapping[str, Any]] = {}
+
+    def belief(self) -> Belief:
+        """The fitted model."""
+        return fitted_belief(
+            rank=self.rank, standardise=self.standardise, model=self.model, **self.inference
+        )
+
+    def policy(
+        self,
+        name: str,
+        *,
+        horizon: int | None = None,
+        entry_noise: bool = True,
+        equalise: float | None = None,
+        **settings: Any,
+    ) -> Policy:
+        """A policy by its name, on this preset's belief.
+
+        Args:
+          name: one of `policies.POLICIES`, or `module:function`.
+          horizon: H, of which `best_of=None` takes half.
+          entry_noise: whether the noise is part of the entry, as where each is seen once.
+          equalise: the strength of `equalised`; None leaves the policy as it is.
+          **settings: of the policy, in place of the preset's.
+        """
+        setting = Setting(self.belief(), entry_noise, self.standardise, horizon)
+        own = settings_among(name, self.policies) | settings
+        made = make_policy(name, setting, **own)
+        return made if equalise is None else equalised(made, strength=equalise)
+
+
+def paper(*, rank: int = 20, **inference: Any) -> Preset:
+    """The model of the paper on matrices such as its synthetic ones.
+
+    Args:
+      rank: K, the bound on the rank.
+      **inference: settings of `fitted_belief` that are not their defaults.
+    """
+    some = {"best_of": 16}
+    return Preset(
+        rank=rank,
+        inference=inference,
+        policies={
+            "ids": some,
+            "oracle": some,
+            "mean_oracle": some,
+            "particle": {"noisy": True},
+            "icf": {"noisy": True},
+        },
+    )
+
+
+def ratings(*, rank: int = 20, **inference: Any) -> Preset:
+    """A model for values with means, a scale and negative correlations, such as ratings.
+
+    Loadings are signed and alike a priori, every row has an intercept and every column a noise.
+
+    Args:
+      rank: K, the bound on the rank.
+      **inference: settings of `fitted_belief` that are not their defaults.
+    """
+    half = {"best_of": None}
+    moments = {"covariance": "second_moment"}
+    return Preset(
+        rank=rank,
+        standardise=True,
+        model={"loadings": "signed", "intercepts": True, "noise_spread": 0.25, "common": 10.0},
+        inference={"learning_rate": 0.01, **inference},
+        policies={
+            "ids": half,
+            "oracle": half | moments,
+            "mean_oracle": half,
+            "thompson": {"noisy": False},
+            **RATING_BASELINES,
+        },
+    )
+
+
+# The settings of other authors' policies for ratings, found on development seeds.
+RATING_BASELINES: dict[str, dict[str, Any]] = {
+    "empirical": {"centred": True},
+    "optspace": {"rank": 4, "centred": True, "penalty": 0.03},
+    "particle": {"rank": 2, "noise_variance": 0.5, "particles": 30},
+    "icf": {"rank": 2},
+}

@@ -1,0 +1,138 @@
+"""The bandit loop: one nested scan, refits outside and picks inside, a pure function of a seed."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from smc_jax.beliefs.base import Diagnostics
+from smc_jax.checks import at_least
+from smc_jax.completion.stopping import HeldOut
+from smc_jax.observations import Observations
+from smc_jax.policies.base import Policy
+from smc_jax.simulation.environment import Environment, SeedKeys, Step, World, seed_keys
+from smc_jax.simulation.oracles import REVEALED
+
+
+class Carry(NamedTuple):
+    """All that the loop needs to go on."""
+
+    key: Array  # the policy's own randomness
+    noise_key: Array  # shared by the policies of one seed
+    offer_key: Array  # shared by the policies of one seed
+    world: World
+    policy: Any
+
+
+class Refit(NamedTuple):
+    """What is recorded at each refit."""
+
+    diagnostics: Diagnostics
+    held_out: HeldOut  # errors of a completion of what was seen, NaN where not asked for
+
+
+class Reset(NamedTuple):
+    """A seed before anybody has chosen: the same for all policies."""
+
+    keys: SeedKeys
+    world: World  # after the initial design
+    best: Array  # [horizon]  rewards of the best sequence from there
+
+    def carry(self, state: Any) -> Carry:
+        """What the loop begins with, given the policy's state."""
+        # The truth is for oracles, and its shape that of the data, not of the experiment.
+        problem = self.world.problem._replace(truth=None)
+        world = self.world._replace(problem=problem)
+        return Carry(self.keys.policy, self.keys.noise, self.keys.offers, world, state)
+
+
+class Loop(NamedTuple):
+    """An experiment as pure functions, so that it can be run in segments."""
+
+    reset: Callable[[Array], Reset]  # seed -> what policies share
+    init: Callable[[Reset], Any]  # -> the policy's state
+    refit: Callable[[Carry, Array], Carry]  # (carry, key): what begins a batch
+    picks: Callable[[Carry, Array], tuple[Carry, Step]]  # (carry, key): the batch itself
+    advance: Callable[[Carry, int], tuple[Carry, Refit, Step]]  # (carry, number of batches)
+    batches: int
+    batch: int
+
+    def start(self, seed: Array) -> tuple[Carry, Array]:
+        """The carry of a seed before the first batch, and the best rewards [horizon]."""
+        begun = self.reset(seed)
+        return begun.carry(self.init(begun)), begun.best
+
+
+def make_reset(environment: Environment, *, horizon: int) -> Callable[[Array], Reset]:
+    """The function from a seed to its matrix and initial design, and the best rewards."""
+
+    def reset(seed: Array) -> Reset:
+        keys = seed_keys(seed)
+        world = environment.reset(keys, seed)
+        return Reset(keys, world, environment.best(keys.offers, world, horizon))
+
+    return reset
+
+
+def make_loop(
+    environment: Environment,
+    policy: Policy,
+    *,
+    horizon: int,
+    refits: int = 40,
+    held_out_errors: Callable[[Array, Observations], HeldOut] | None = None,
+) -> Loop:
+    """Composes environment and policy.
+
+    Args:
+      environment: the matrix, what is on offer, and who answers.
+      policy: who chooses.
+      horizon: H, the number of picks; the last batch may run over, and is cut by the caller.
+      refits: into how many batches H is divided; each has ceil(H / refits) picks, so that a
+        horizon they do not divide may end after fewer.
+      held_out_errors: (key, what was seen) -> how badly it predicts itself, asked at each refit.
+    """
+    at_least("horizon", horizon, 1)
+    at_least("refits", refits, 1)
+    batch = -(-horizon // refits)
+
+    def init(begun: Reset) -> Any:
+        world, keys = begun.world, begun.keys
+        prior = None if policy.told is None else REVEALED[policy.told](world.problem)
+        return policy.init(keys.init, world.data, environment.offer(keys.offers, world), prior)
+
+    def pick(carry: Carry, key: Array) -> tuple[Carry, Step]:
+        choose_key, absorb_key = jax.random.split(key)
+        offer = environment.offer(carry.offer_key, carry.world)
+        choice = policy.choose(choose_key, carry.policy, carry.world.data, offer)
+        world, outcome, step = environment.answer(carry.noise_key, carry.world, offer, choice)
+        following = environment.offer(carry.offer_key, world)
+        state = policy.absorb(absorb_key, carry.policy, world.data, outcome, following)
+        return carry._replace(world=world, policy=state), step
+
+    def refit(carry: Carry, key: Array) -> Carry:
+        world = carry.world
+        offer = environment.offer(carry.offer_key, world)
+        return carry._replace(policy=policy.refit(key, carry.policy, world.data, offer))
+
+    def picks(carry: Carry, key: Array) -> tuple[Carry, Step]:
+        return lax.scan(pick, carry, jax.random.split(key, batch))
+
+    def one_batch(carry: Carry, _: None) -> tuple[Carry, tuple[Refit, Step]]:
+        key, refit_key, pick_key, held_out_key = jax.random.split(carry.key, 4)
+        carry = refit(carry._replace(key=key), refit_key)
+        held_out = HeldOut(jnp.full((), jnp.nan), jnp.full((), jnp.nan))
+        if held_out_errors is not None:
+            held_out = held_out_errors(held_out_key, carry.world.data)
+        record = Refit(policy.diagnose(carry.policy), held_out)
+        carry, steps = picks(carry, pick_key)
+        return carry, (record, steps)
+
+    def advance(carry: Carry, batches: int) -> tuple[Carry, Refit, Step]:
+        carry, (refits, steps) = lax.scan(one_batch, carry, length=batches)
+        return carry, refits, jax.tree.map(lambda x: x.reshape(-1), steps)
+
+    reset = make_reset(environment, horizon=horizon)
+    return Loop(reset, init, refit, picks, advance, -(-horizon // batch), batch)

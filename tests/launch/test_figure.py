@@ -1,0 +1,200 @@
+"""Figures of several panels, tuning, and the stopping rule, as launched."""
+
+import csv
+import io
+import re
+import shutil
+
+import jax.numpy as jnp
+import matplotlib.image
+import numpy as np
+import pytest
+from launching import (
+    CONFIG,
+    FILES,
+    HORIZON,
+    REFITS,
+    SEEDS,
+    TINY,
+    InterruptedBar,
+    begin,
+    contents,
+    load,
+    strict_json,
+    tiny,
+)
+from tqdm import tqdm
+
+from configs import figure1
+from launch import experiment, runner, settings, tables
+from launch import panels as figure
+from launch.settings import ConfigError
+from smc_jax.completion.stopping import HeldOut
+
+
+def panels(changes=()):
+    config = figure1.get_config()
+    settings = {"policies": "oracle,random", "panel_values": (1, 2)}
+    config.update_from_flattened_dict(TINY | settings | dict(changes))
+    return config
+
+
+def test_a_figure_is_a_run_a_panel_with_a_picture_and_tables(tmp_path, computed, capsys):
+    summaries = figure.make(panels(), tmp_path)
+    assert capsys.readouterr().out == "running on 2 x cpu\n"
+    assert list(summaries) == ["true rank 1", "true rank 2"]
+    assert contents(tmp_path).keys() == {"figure.png", "table.csv", "table.md"}
+    for rank in (1, 2):
+        folder = tmp_path / f"true_rank_{rank}"
+        assert contents(folder).keys() == FILES
+        assert strict_json(folder / "config.json")["config"]["true_rank"] == rank
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "table.csv").read_text())))
+    assert [(row["panel"], row["policy"]) for row in rows] == [
+        (title, name) for title in summaries for name in ("oracle", "random")
+    ]
+    one = summaries["true rank 2"]["policies"]["random"]
+    assert float(rows[3]["regret_100"]) == pytest.approx(one["regret"]["100"], rel=1e-3)
+    assert float(rows[3]["sem_25"]) == pytest.approx(one["sem"]["25"], rel=1e-3)
+    found = [float(rows[3][f"minus_oracle{end}"]) for end in ("", "_low", "_high")]
+    assert found == pytest.approx(one["paired"]["oracle"], rel=1e-3)
+    assert rows[3]["minus_ids"] == ""
+    text = (tmp_path / "table.md").read_text()
+    assert f"| {one['regret']['100']:.0f} ± {one['sem']['100']:.0f} |" in text
+    assert text.count("| random |") == 2
+    pixels = matplotlib.image.imread(tmp_path / "figure.png")[..., :3]
+    assert (pixels.min(2) < 0.5).mean() > 0.002
+
+    # Started again it computes what is missing and nothing else.
+    shutil.rmtree(tmp_path / "true_rank_2")
+    computed.clear()
+    again = figure.make(panels(), tmp_path)
+    assert computed == ["oracle", "random"]
+    one, other = (each["true rank 2"]["policies"] for each in (summaries, again))
+    assert {name: each["regret"] for name, each in one.items()} == {
+        name: each["regret"] for name, each in other.items()
+    }
+
+
+def test_the_horizon_of_a_panel_is_read_either_way():
+    free = {"horizon": None, "rank": 3, "panel_values": (1, 2)}
+    readings = {"bound": [45, 45], "true_rank": [17, 32]}
+    for reading, expected in readings.items():
+        made = figure.panels(panels(free | {"horizon_reading": reading}))
+        assert [settings.horizon(panel) for panel in made.values()] == expected
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("horizon_reading", "tea_leaves"),
+        ("panel_field", "colour"),
+        ("panel_field", "panel_values"),
+        ("panel_values", ()),
+        ("panel_values", (2, 2)),
+        ("horizon_reading", "true_rank"),  # although the horizon is given
+        ("panel_values", (1, 99)),
+        ("panel_values", ("one",)),
+        ("seeds", 0),
+    ],
+)
+def test_a_figure_that_cannot_be_made_costs_nothing(tmp_path, field, value):
+    config = panels({field: value})
+    with pytest.raises(ConfigError, match=rf"^config\.{field}: "):
+        figure.make(config, tmp_path / "new")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_panel_that_cannot_be_run_is_told_by_its_value():
+    told = r"^config\.panel_values: with true_rank = 99: must be at most rows = 8, got 99$"
+    with pytest.raises(ConfigError, match=told):
+        figure.resolve(panels({"panel_values": (1, 99)}))
+
+
+def test_a_reference_of_one_s_own_has_its_columns_in_the_tables(tmp_path):
+    config = panels({"panel_values": (2,), "reference": "random"})
+    summaries = figure.make(config, tmp_path)
+    one = summaries["true rank 2"]["policies"]["oracle"]["paired"]["random"]
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "table.csv").read_text())))
+    found = [float(rows[0][f"minus_random{end}"]) for end in ("", "_low", "_high")]
+    assert found == pytest.approx(one, rel=1e-3)
+    assert "| minus random | minus oracle |" in (tmp_path / "table.md").read_text()
+
+
+def test_a_run_of_one_experiment_is_no_figure(tmp_path):
+    arguments = [CONFIG, "--workdir=new"]
+    process = begin(*arguments, cwd=tmp_path, module="launch.figure")
+    _, complaint = process.communicate()
+    assert process.returncode == 2
+    assert re.fullmatch(r"error: config\.horizon_reading: missing.*\n", complaint)
+
+
+@pytest.mark.slow
+def test_a_grid_of_settings_is_tried_in_every_panel(tmp_path):
+    settings = TINY | {"horizon": 6, "refits": 1, "panel_values": "(1,)"}
+    flags = [f"--config.{field}={value}" for field, value in settings.items()]
+    line = [CONFIG.replace("synthetic", "figure1"), "--policy=empirical", *flags]
+    process = begin(*line, "--grid=floor=0.2,0.4", cwd=tmp_path, module="launch.tune")
+    printed, complaint = process.communicate()
+    assert process.returncode == 0, complaint
+    head, *rows, last = (row.split() for row in printed.splitlines())
+    assert head == ["empirical", "true", "rank", "1", "mean"]
+    means = {row[0]: float(row[2]) for row in rows}
+    assert list(means) == ["floor=0.2", "floor=0.4"]
+    assert last == ["least", "mean:", min(means, key=means.get)]
+    line = line[:1] + flags
+    for wrong, named in (
+        (["--policy=empirical", "--grid=floor"], "grid: give FIELD=VALUE"),
+        (["--policy=thompson", "--grid=roof=1"], "grid: thompson has no setting 'roof'"),
+        (["--policy=empirical", "--grid=floor=-1"], r"config\.empirical\.floor"),
+        (["--policy=nonsense"], "give --config=.* --policy"),
+    ):
+        process = begin(*line, *wrong, cwd=tmp_path, module="launch.tune")
+        complaint = process.communicate()[1]
+        assert process.returncode == 2
+        assert re.fullmatch(rf"error: {named}.*\n", complaint)
+
+
+def test_a_run_ends_where_the_matrix_can_be_completed_stopped_or_not(tmp_path, monkeypatch):
+    """An error that falls below the noise once so much is seen, at another refit for each seed."""
+
+    def made_up(**settings):
+        def errors(key, observations):
+            enough = observations.number() > 20
+            return HeldOut(jnp.where(enough, 0.3, 9.0), jnp.asarray(9.0))
+
+        return errors
+
+    monkeypatch.setattr(experiment, "held_out_errors", made_up)
+    ends = {"policies": "random", "initial_fraction": 0.25, "refits": 6}
+    summary = runner.run(tiny(ends | {"completable.check": True}), tmp_path / "checked")
+    first = summary["policies"]["random"]["completable_at"]
+    assert all(0 < refit < 6 for refit in first)
+    assert "picks" not in summary["policies"]["random"]
+    whole = load(tmp_path / "checked")
+
+    stopping = tiny(ends | {"stop_when_completable": True})
+    monkeypatch.setattr(runner, "tqdm", InterruptedBar)
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(stopping, tmp_path / "stopped")
+    monkeypatch.setattr(runner, "tqdm", tqdm)
+    summary = runner.run(stopping, tmp_path / "stopped")
+    assert summary["policies"]["random"]["completable_at"] == first
+    assert summary["policies"]["random"]["picks"] == [4 * refit for refit in first]
+    mean = 4 * np.mean(first)
+    printed = tables.table(summary)
+    assert f"random: stopped early, after {mean:.1f} picks on average" in printed.splitlines()
+    curves = load(tmp_path / "stopped")
+    for seed, refit in enumerate(first):
+        made = curves["random/rows"][seed] >= 0
+        assert made.tolist() == [pick < 4 * refit for pick in range(HORIZON)]
+        kept, before = (each["random/regret"][seed, made] for each in (curves, whole))
+        np.testing.assert_array_equal(kept, before)
+    assert curves["random/completion_error"].shape == (SEEDS, 6)
+
+
+def test_asking_for_completion_reports_the_errors(tmp_path):
+    many = {"policies": "random", "initial_fraction": 1.5, "completable.held_out": 0.9}
+    runner.run(tiny(many | {"completable.check": True}), tmp_path)
+    errors = load(tmp_path)["random/completion_error"]
+    assert errors.shape == (SEEDS, REFITS)
+    assert (errors > 0).all()

@@ -1,0 +1,136 @@
+"""The named pairs: what each is made of, and the upper confidence rule against dense algebra."""
+
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from problems import dense_entries, make_problem
+
+import smc_jax
+from smc_jax import presets
+from smc_jax.policies import POLICIES, Setting, make_policy
+from smc_jax.policies.registry import named, pair, settings_among, settings_of
+from smc_jax.policies.thompson import thompson
+from smc_jax.types import Offer, Outcome
+
+SETTING = Setting(None, entry_noise=True)
+
+
+def test_linucb_chooses_the_highest_bound():
+    problem = make_problem(3, rows=4, columns=3, rank=2, intercepts=False)
+    data, offer = problem.observations, Offer(None, jnp.ones((4, 3), bool), jnp.ones((4, 3)))
+    policy = make_policy(
+        "icf",
+        SETTING,
+        rule="linucb",
+        rank=2,
+        noise_variance=0.4,
+        factor_variance=0.9,
+        draws=3,
+        first_sweeps=20,
+        exploration=1.7,
+    )
+    state = policy.init(jax.random.key(0), data, offer)
+    state = jax.jit(policy.refit)(jax.random.key(1), state, data, offer)
+    outcome = Outcome(*map(jnp.asarray, (2, 1, 0.8, True)))
+    data = data.add(2, 1, 0.8, 1.0)
+    offer = Offer(None, offer.open.at[2, 1].set(False), offer.factor.at[0, 2].set(0.5))
+    state = jax.jit(policy.absorb)(jax.random.key(2), state, data, outcome, offer)
+
+    looks = [(rows, values) for rows, values in problem.looks]
+    looks[1] = (np.append(looks[1][0], 2), np.append(looks[1][1], 0.8))
+    bound = np.zeros((4, 3))
+    for s in range(3):
+        draw = jax.tree.map(lambda x, s=s: x[s], state.ensemble.parameters)
+        np.testing.assert_allclose(draw.sigma**2, 0.4, rtol=1e-6)
+        for n, (rows, values) in enumerate(looks):
+            mean, covariance = dense_entries(draw, rows, values)
+            bound[:, n] += (mean + 1.7 * np.sqrt(np.diag(covariance))) / 3
+    reward = np.where(offer.open, np.asarray(offer.factor) * bound, -np.inf)
+    np.testing.assert_allclose(state.summary.score, reward.max(0), rtol=1e-4, atol=1e-5)
+    choice = policy.choose(jax.random.key(3), state, data, offer)
+    assert choice == divmod(int(reward.argmax()), 3)
+
+
+BAD = [
+    ("icf", {"rule": "nonsense"}, "rule: unknown 'nonsense'; choose from"),
+    ("ids", {"scope": "nonsense"}, "scope: unknown 'nonsense'; choose from"),
+    ("ids", {"gain": "nonsense"}, "gain: unknown 'nonsense'; choose from"),
+    ("ids", {"selection": "nonsense"}, "selection: unknown 'nonsense'; choose from"),
+    ("ids", {"draws": 0}, "draws: must be at least 1, got 0"),
+    ("ids", {"best_of": None}, "best_of: None is half of the horizon"),
+    ("oracle", {"picks": "nonsense"}, "picks: unknown 'nonsense'; choose from"),
+    ("oracle", {"covariance": "nonsense"}, "covariance: unknown 'nonsense'; choose from"),
+    ("particle", {"users": "random"}, "users: the policy 'particle' has no such setting"),
+    ("nobody", {}, "unknown policy 'nobody'; choose from ids, "),
+    ("nowhere:policy", {}, "cannot import the policy 'nowhere:policy': "),
+    ("smc_jax:nothing", {}, "cannot import the policy 'smc_jax:nothing': "),
+]
+
+
+@pytest.mark.parametrize(("name", "settings", "message"), BAD)
+def test_settings_that_cannot_be_used_are_named(name, settings, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        make_policy(name, SETTING, **settings)
+
+
+def test_none_is_half_of_the_horizon(monkeypatch):
+    seen = {}
+    recording = pair(lambda belief, *, best_of=1: seen.update(best_of=best_of))
+    recording.make(SETTING._replace(horizon=9), best_of=None)
+    assert seen == {"best_of": 4}
+
+
+def test_a_pair_shares_out_its_settings():
+    """A setting goes to the rule, to the belief, or to both if both have it."""
+    made = POLICIES["greedy_gibbs"]
+    assert {"rank", "sweeps", "draws"} <= set(made.settings)
+    assert made.groups == ("greedy", "icf")
+    policy = made.make(SETTING, **{**made.settings, "draws": 7, "rank": 2})
+    data, offer = (
+        smc_jax.Observations.empty(3, 4),
+        Offer(None, jnp.ones((3, 4), bool), jnp.ones((3, 4))),
+    )
+    state = policy.init(jax.random.key(0), data, offer)
+    assert state.belief.draws.sigma.shape == (7,)
+    assert state.ensemble.parameters.loadings.shape == (7, 3, 2)
+
+
+def test_a_policy_from_elsewhere(tmp_path, monkeypatch):
+    (tmp_path / "elsewhere_rules.py").write_text(
+        "from smc_jax import greedy\n"
+        "def mine(setting, *, draws=3):\n"
+        "    return greedy(setting.belief, draws=draws)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    entry = named("elsewhere_rules:mine")
+    assert entry.settings == {"draws": 3}
+    policy = presets.paper(rank=2).policy("elsewhere_rules:mine", draws=2)
+    assert policy.told is None
+    del sys.modules["elsewhere_rules"]
+
+
+def test_settings_are_read_off_the_factory():
+    assert settings_of(thompson) == {"noisy": True, "pool": POLICIES["thompson"].settings["pool"]}
+    assert POLICIES["particle"].settings["noisy"] is False
+    assert "belief" not in POLICIES["ids"].settings
+
+
+def test_presets_know_only_settings_that_exist():
+    for preset in (presets.paper(), presets.ratings()):
+        for name, settings in preset.policies.items():
+            assert set(settings) <= set(POLICIES[name].settings)
+        for name in ("ids", "thompson", "oracle", "particle", "icf", "optspace", "empirical"):
+            preset.policy(name, horizon=100)
+
+
+def test_a_pair_takes_the_settings_of_its_groups():
+    """The first group wins, settings that the pair does not know stay out, its own come last."""
+    given = {"ids": {"draws": 3, "best_of": 16}, "icf": {"draws": 9, "sweeps": 2, "rule": "linucb"}}
+    assert settings_among("ids_gibbs", given) == {"draws": 3, "best_of": 16, "sweeps": 2}
+    own = given | {"ids_gibbs": {"sweeps": 4}}
+    assert settings_among("ids_gibbs", own) == {"draws": 3, "best_of": 16, "sweeps": 4}
+    assert settings_among("icf", given) == given["icf"]
+    assert settings_among("random", given) == {}
