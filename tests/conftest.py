@@ -21,6 +21,13 @@ jax.config.update("jax_compilation_cache_dir", str(CACHE))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def fresh_programs():
+    """Drops what a file has compiled: every program takes mappings of memory, which are limited."""
+    yield
+    jax.clear_caches()
+
+
 @pytest.fixture
 def x64():
     """float64 within one test."""

@@ -66,7 +66,7 @@ class Belief(NamedTuple):
 
 def same_shapes(name: str, given: Any, needed: Any) -> None:
     """Refuses a state whose arrays are not of the shapes that are needed."""
-    found, wanted = ([x.shape for x in jax.tree.leaves(tree)] for tree in (given, needed))
+    found, wanted = ([jnp.shape(x) for x in jax.tree.leaves(tree)] for tree in (given, needed))
     if found != wanted:
         raise ValueError(f"{name}: its arrays have the shapes {found}, but {wanted} are needed")
 

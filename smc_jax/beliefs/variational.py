@@ -272,7 +272,7 @@ def variational(
             raise ValueError(
                 f"prior: the variational belief takes an earlier Fit, got {type(prior).__name__}"
             )
-        same_shapes("prior", prior.q, begun.q)
+        same_shapes("prior", prior, begun)
         return prior
 
     def refit(key: Array, fit: Fit, data: Observations) -> Fit:

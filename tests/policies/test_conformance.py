@@ -55,6 +55,17 @@ def make(title, **settings):
     return PRESET.policy(name, **{**own, **settings})
 
 
+@pytest.fixture(scope="module", params=ALL)
+def title(request):
+    """One policy after another, with all its tests; what was compiled for it is then dropped.
+
+    A process can hold only a number of compiled programs: each takes mappings of memory.
+    """
+    yield request.param
+    compiled.cache_clear()
+    jax.clear_caches()
+
+
 @functools.cache
 def compiled(title):
     """The policy, the policy with every function under jit, and how often each was traced."""
@@ -119,7 +130,6 @@ def inside(choice, offer):
     return not is_open.any() or (at.size == 1 and is_open[int(choice.row), at[0]])
 
 
-@pytest.mark.parametrize("title", ALL)
 def test_policies_conform(title):
     """States keep their shapes, choices are open, and nothing is traced twice."""
     _, policy, traces = compiled(title)
@@ -140,7 +150,6 @@ def test_policies_conform(title):
     assert set(traces.values()) <= {0, 1}
 
 
-@pytest.mark.parametrize("title", ALL)
 def test_policies_choose_inside_offers_that_change_at_every_step(title):
     _, policy, _ = compiled(title)
     states, _, offers, choices = play(policy, kind="changing", picks=5)
@@ -152,7 +161,6 @@ def test_policies_choose_inside_offers_that_change_at_every_step(title):
     assert any(np.asarray(offer.open).any() for offer in offers)
 
 
-@pytest.mark.parametrize("title", ALL)
 def test_nothing_is_chosen_that_closed_after_the_refit(title):
     """Columns, rows and single entries close behind the back of a standing offer."""
     _, policy, _ = compiled(title)
@@ -168,7 +176,6 @@ def test_nothing_is_chosen_that_closed_after_the_refit(title):
         assert mask[int(choice.row), int(choice.column)]
 
 
-@pytest.mark.parametrize("title", ALL)
 def test_an_offer_that_names_all_columns_is_chosen_from_as_the_standing_one(title):
     """Right after a refit what was kept is what is found anew."""
     _, policy, _ = compiled(title)
@@ -179,7 +186,6 @@ def test_an_offer_that_names_all_columns_is_chosen_from_as_the_standing_one(titl
         assert policy.choose(key, refitted, data[-1], offers[-1].everyone()) == kept
 
 
-@pytest.mark.parametrize("title", ALL)
 def test_a_small_offer_costs_what_its_columns_cost(title):
     """Operations of a choice among three columns, of few and of eight times as many columns."""
     policy = make(title)
@@ -198,7 +204,6 @@ def test_a_small_offer_costs_what_its_columns_cost(title):
     assert operations(160) <= 1.05 * operations(20)
 
 
-@pytest.mark.parametrize("title", ALL)
 def test_choices_are_the_same_without_jit(title):
     plain, policy, _ = compiled(title)
     states, data, offers, _ = play(policy, beta=0.5, once=False)
@@ -207,7 +212,6 @@ def test_choices_are_the_same_without_jit(title):
         assert plain.choose(key, states[-2], data[-1], offers[-1]) == fast
 
 
-@pytest.mark.parametrize("title", ALL)
 def test_policies_that_fit_a_model_predict(title):
     _, policy, _ = compiled(title)
     states, data, *_ = play(policy)
@@ -245,14 +249,14 @@ NOISY = ["thompson fresh", "thompson pool", "empirical", "oracle"]
 
 
 @pytest.mark.parametrize(
-    "title", [*NOISY, *(pytest.param(x, marks=pytest.mark.slow) for x in ("particle", "icf"))]
+    "noisy", [*NOISY, *(pytest.param(x, marks=pytest.mark.slow) for x in ("particle", "icf"))]
 )
-def test_draws_have_the_noise_of_an_entry_where_it_is_asked_for(title):
+def test_draws_have_the_noise_of_an_entry_where_it_is_asked_for(noisy):
     made, seed, world = world_of(0.0, True)
     offer = made.offer(seed.offers, world)
 
-    def choices(*, entry_noise, noisy):
-        policy = make(title, entry_noise=entry_noise, noisy=noisy)
+    def choices(**settings):
+        policy = make(noisy, **settings)
         prior = None if policy.told is None else REVEALED[policy.told](world.problem)
 
         @jax.jit
@@ -303,7 +307,6 @@ def test_a_policy_is_told_the_truth_only_if_it_is_an_oracle():
 
 
 @pytest.mark.parametrize("kind", ["standing", "changing"])
-@pytest.mark.parametrize("title", ALL)
 def test_where_nothing_is_answered_nothing_is_learned(title, kind):
     """As where an offer is empty: the row is beyond the last, and the value says nothing."""
     _, policy, _ = compiled(title)
