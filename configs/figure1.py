@@ -8,15 +8,15 @@ Time: a quarter of an hour for ten seeds on two cores, compilation included. Wit
 
 Expected (seeds 0-9), regret at 100 % of the horizon of 2,600, by true rank:
                 1      5     10     15     20
-  ids         310    237    294    390    546
-  thompson    365    321    428    566    720
-  oracle      343    273    378    500    622
-  empirical   473    582    826   1003   1221
-  optspace    489    719   1041   1209   1296
-  particle    457    465    654    789    958
-  icf         439    408    669    835   1020
-  greedy      334    286    353    485    615
-  random     1072   2062   2881   3510   4070
+  ids           310    237    294    390    546
+  thompson      367    312    424    559    725
+  oracle        343    273    378    500    622
+  empirical     479    585    831    997   1243
+  optspace      499    765    982   1181   1374
+  particle      456    465    657    786    952
+  icf           444    404    668    853   1033
+  greedy        334    286    353    485    615
+  random       1072   2062   2881   3510   4070
 
 Each baseline's own settings were chosen on development seeds 1000-1003 at true ranks 1, 5 and 20,
 by the mean regret at 100 % of the horizon over the three (the geometric mean chooses the same):

@@ -8,14 +8,6 @@ The ratings are downloaded unless the folder that SMC_DATA_DIR names holds them.
 has the two models: one for ratings, and with `:paper` the paper's own.
 
 Time: 25 minutes for five seeds on two cores.
-
-Expected (seeds 0-4), regret at 10, 25, 50 and 100 % of the horizon of 21,600:
-  ids          7115   18150   34177   60574   with `:paper` 12715   28397   59361   102708
-  thompson    13677   30006   51739   85504
-  oracle      14048   31302   54936   88614
-  mean_oracle 13042   28714   50842   83357
-  greedy       6717   18182   37068   61270
-  random      17479   42366   79891  139723
 """
 
 from ml_collections import config_dict
