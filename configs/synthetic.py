@@ -7,7 +7,7 @@ Time: about a minute for ten seeds on two cores, compilation included; 40 second
 
 Expected (seeds 0-9), regret at 10, 25, 50 and 100 % of the horizon of 2,600:
   ids           187    278    267    221
-  thompson      280    406    424    314
+  thompson      283    394    406    298
   oracle        196    291    319    265
   greedy        191    373    584    290
   random        704   1372   2087   2538

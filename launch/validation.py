@@ -197,7 +197,8 @@ def check_sizes(config: ConfigDict) -> None:
     _require(config.initial_fraction >= 0.0, config, "initial_fraction", "must not be negative")
     _check_offers(config)
     answers = initial_size(config)
-    if config.once and picks + answers > rows * columns:
+    whole = config.data not in ("table", "replay")  # there the data tell how many entries exist
+    if config.once and whole and picks + answers > rows * columns:
         longest = data.longest_horizon(rows * columns, config.initial_fraction)
         raise ConfigError(
             f"config.horizon: {picks} picks after an initial design of up to {answers} need more"

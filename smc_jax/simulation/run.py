@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from smc_jax.policies.base import Policy
 from smc_jax.policies.registry import settings_among
@@ -17,13 +18,28 @@ from smc_jax.simulation.sweep import make_resets, make_sweep
 Wrapper = Callable[[Environment], Environment]
 
 
+def _check_size(
+    make_problem: MakeProblem, preset: Preset | None, *, horizon: int, initial: int, once: bool
+) -> None:
+    """Refuses a horizon or a rank that the matrix is too small for."""
+    problem = jax.eval_shape(lambda seed: make_problem(jax.random.key(seed), seed), jnp.uint32(0))
+    rows, columns = problem.entries.shape
+    if once and horizon + initial > rows * columns:
+        raise ValueError(
+            f"horizon: {horizon} picks after an initial design of {initial} need more than the"
+            f" {rows * columns} entries of the matrix"
+        )
+    if preset is not None and preset.rank > rows:
+        raise ValueError(f"rank: must be at most the {rows} rows of the matrix, got {preset.rank}")
+
+
 def run(
     make_problem: MakeProblem,
     policies: str | Sequence[str] | Mapping[str, Policy],
     *,
     horizon: int,
     preset: Preset | None = None,
-    seeds: Sequence[int] = tuple(range(10)),
+    seeds: int | Sequence[int] = 10,
     refits: int = 40,
     initial: int | None = None,
     beta: float = 0.0,
@@ -43,7 +59,7 @@ def run(
         get in the result.
       horizon: H, the number of picks.
       preset: what the named policies fit; `presets.paper()` by default.
-      seeds: numbers of the seeds.
+      seeds: how many seeds, from 0 on, or their numbers.
       refits: into how many batches the horizon is divided.
       initial: the size of the initial design; a twentieth of the horizon by default.
       beta: discount of a repeated choice.
@@ -54,6 +70,7 @@ def run(
       devices: all by default, at most one a seed.
       on_refit: told (policy, refits done, refits in all) after each refit.
     """
+    seeds = range(seeds) if isinstance(seeds, int) else seeds
     if not len(seeds):
         raise ValueError("seeds: must be at least one number")
     if isinstance(policies, str):
@@ -72,6 +89,7 @@ def run(
             name: preset.policy(name, horizon=horizon, entry_noise=not repeats) for name in policies
         }
     initial = round(0.05 * horizon) if initial is None else initial
+    _check_size(make_problem, preset, horizon=horizon, initial=initial, once=once)
     environment = make_environment(make_problem, initial=initial, beta=beta, once=once)
     for wrapper in wrappers:
         environment = wrapper(environment)

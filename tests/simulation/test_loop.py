@@ -414,6 +414,11 @@ def test_standard_errors_and_paired_intervals():
     ("changes", "message"),
     [
         ({"seeds": []}, "seeds: must be at least one number"),
+        ({"horizon": 92}, "horizon: 92 picks after an initial design of 5 need more than the 96"),
+        (
+            {"preset": PRESET._replace(rank=9)},
+            "rank: must be at most the 8 rows of the matrix, got 9",
+        ),
         (
             {"once": False, "beta": 0.5, "preset": presets.paper()},
             "preset: best_of of ids must be 1",
