@@ -30,7 +30,6 @@ from smc_jax.model.gamma_process import gamma_process
 from smc_jax.policies.base import Policy, Setting
 from smc_jax.policies.equalised import equalised
 from smc_jax.policies.registry import POLICIES, make_policy, named
-from smc_jax.simulation.loop import Reset
 from smc_jax.simulation.sweep import SHARDS, make_resets
 
 # Which fields an experiment on these data has.
@@ -141,10 +140,6 @@ def check_policy_names(config: ConfigDict) -> None:
             raise ConfigError(f"config.policies: {error}") from error
 
 
-def _unused(seed: jax.Array) -> Reset:
-    raise NotImplementedError
-
-
 def check_seeds(config: ConfigDict) -> None:
     """Refuses seeds that have no key, and a placement that the devices do not allow."""
     with naming(config):
@@ -153,7 +148,8 @@ def check_seeds(config: ConfigDict) -> None:
         last = config.first_seed + config.seeds - 1
         _require(last < 2**32, config, "first_seed", "must leave every seed below 2^32")
         one_of("shard", config.shard, SHARDS)
-        make_resets(_unused, **experiment.placement(config))
+        # Refuses a placement before it is handed anything to place.
+        make_resets(lambda seed: seed, **experiment.placement(config))  # type: ignore[arg-type, return-value]
 
 
 def check_data(config: ConfigDict) -> None:

@@ -64,11 +64,20 @@ class Belief(NamedTuple):
     point: bool = False  # every draw is the same one
 
 
-def same_shapes(name: str, given: Any, needed: Any) -> None:
-    """Refuses a state whose arrays are not of the shapes that are needed."""
-    found, wanted = ([jnp.shape(x) for x in jax.tree.leaves(tree)] for tree in (given, needed))
+def earlier_or(begun: Any, prior: Any, name: str) -> Any:
+    """The prior, if it is an earlier state of the kind and the shapes of the one just begun.
+
+    Without a prior it is the state just begun. Anything else is refused.
+    """
+    if prior is None:
+        return begun
+    kind, given = type(begun).__name__, type(prior).__name__
+    if not isinstance(prior, type(begun)):
+        raise ValueError(f"prior: the {name} belief takes an earlier {kind}, got {given}")
+    found, wanted = ([jnp.shape(x) for x in jax.tree.leaves(tree)] for tree in (prior, begun))
     if found != wanted:
-        raise ValueError(f"{name}: its arrays have the shapes {found}, but {wanted} are needed")
+        raise ValueError(f"prior: its arrays have the shapes {found}, but {wanted} are needed")
+    return prior
 
 
 def no_prior(name: str, prior: Any) -> None:

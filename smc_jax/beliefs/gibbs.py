@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from smc_jax.beliefs.base import Belief, Diagnostics, same_shapes
+from smc_jax.beliefs.base import Belief, Diagnostics, earlier_or
 from smc_jax.checks import at_least, positive
 from smc_jax.model import gaussian
 from smc_jax.model.parameters import Parameters
@@ -156,14 +156,7 @@ def gibbs(
         start = given(items, variance, noise)
         stored = jax.tree.map(lambda x: jnp.broadcast_to(x, (draws, *x.shape)), start)
         begun = Chain(Factors(users, items, noise, variance), stored, jnp.zeros((), int))
-        if prior is None:
-            return begun
-        if not isinstance(prior, Chain):
-            raise ValueError(
-                f"prior: the Gibbs belief takes an earlier Chain, got {type(prior).__name__}"
-            )
-        same_shapes("prior", prior, begun)
-        return prior
+        return earlier_or(begun, prior, "Gibbs")
 
     def refit(key: Array, chain: Chain, observations: Observations) -> Chain:
         def store(factors: Factors, inputs: tuple[Array, Array]) -> tuple[Factors, Parameters]:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from smc_jax.beliefs import gibbs as pmf
-from smc_jax.beliefs.base import Belief, Diagnostics, same_shapes
+from smc_jax.beliefs.base import Belief, Diagnostics, earlier_or
 from smc_jax.checks import at_least, positive
 from smc_jax.model import gaussian
 from smc_jax.model.parameters import Parameters
@@ -191,12 +191,7 @@ def particles(
         start = draw_prior(start_key, given, particles=particles, **size)
         if prior is None:
             return absorb_all(absorb_key, start, data, given)
-        if not isinstance(prior, Particles):
-            raise ValueError(
-                f"prior: the particle filter takes earlier Particles, got {type(prior).__name__}"
-            )
-        same_shapes("prior", prior, start)
-        return prior
+        return earlier_or(start, prior, "particle")
 
     def draw(key: Array, state: Particles) -> Parameters:
         index = jax.random.randint(key, (), 0, particles)

@@ -12,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 from jax.typing import ArrayLike
 
 from smc_jax.algebra.columns import whole
-from smc_jax.beliefs.base import Belief, Diagnostics, same_shapes
+from smc_jax.beliefs.base import Belief, Diagnostics, earlier_or
 from smc_jax.beliefs.minibatch import Ring, columns_from, ring
 from smc_jax.beliefs.starts import Start
 from smc_jax.checks import at_least, positive
@@ -265,15 +265,7 @@ def variational(
     at_least("steps", steps, 0)
 
     def init(key: Array, data: Observations, prior: Fit | None = None) -> Fit:
-        begun = inference.init(start(key, data))
-        if prior is None:
-            return begun
-        if not isinstance(prior, Fit):
-            raise ValueError(
-                f"prior: the variational belief takes an earlier Fit, got {type(prior).__name__}"
-            )
-        same_shapes("prior", prior, begun)
-        return prior
+        return earlier_or(inference.init(start(key, data)), prior, "variational")
 
     def refit(key: Array, fit: Fit, data: Observations) -> Fit:
         return inference.run(key, fit, data, jnp.where(fit.steps == 0, first_steps, steps))
