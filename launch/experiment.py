@@ -101,6 +101,7 @@ def build(config: ConfigDict, name: str, world: Environment | None = None) -> Lo
         make_policy(config, name),
         horizon=horizon(config),
         refits=config.refits,
+        asked=config.asked,
         held_out_errors=make_held_out_errors(config),
     )
 

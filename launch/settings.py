@@ -5,6 +5,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from smc_jax.policies.registry import named, settings_among
+from smc_jax.simulation.loop import batch_size
 
 
 class ConfigError(ValueError):
@@ -42,7 +43,8 @@ def horizon(config: ConfigDict) -> int:
 
 def refits(config: ConfigDict) -> int:
     """Refits that the run makes: at most as many as asked, of batches that are equally large."""
-    return -(-horizon(config) // -(-horizon(config) // config.refits))
+    picks = horizon(config)
+    return -(-picks // batch_size(picks, refits=config.refits, asked=config.asked))
 
 
 def initial_size(config: ConfigDict) -> int:

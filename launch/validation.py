@@ -175,7 +175,7 @@ def check_sizes(config: ConfigDict) -> None:
     """Refuses a horizon, a rank or offers that do not go with rows and columns."""
     rows, columns = config.rows, config.columns
     with naming(config):
-        for field in ("rows", "columns", "rank", "refits"):
+        for field in ("rows", "columns", "rank", "refits", "asked"):
             at_least(field, config[field], 1)
     _require(config.rank <= rows, config, "rank", f"must be at most rows = {rows}")
     if config.shard == "columns":
@@ -201,13 +201,16 @@ def check_sizes(config: ConfigDict) -> None:
             f" than the {rows * columns} entries there are; set config.horizon to at most"
             f" {longest}, or config.once=False"
         )
-    _require(config.refits <= picks, config, "refits", f"must be at most the horizon {picks}")
+    for field in ("refits", "asked"):
+        _require(config[field] <= picks, config, field, f"must be at most the horizon {picks}")
 
 
 def _check_offers(config: ConfigDict) -> None:
     _require(config.arrivals >= 0, config, "arrivals", "must not be negative")
     most = f"must be at most columns = {config.columns}"
     _require(config.arrivals <= config.columns, config, "arrivals", most)
+    alone = config.asked == 1 or not config.arrivals
+    _require(alone, config, "asked", "must be 1 where columns arrive")
     with naming(config, initial="initial_fraction"):
         experiment.best_is_exact(config)  # which makes the environment
 

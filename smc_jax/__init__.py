@@ -22,6 +22,7 @@ from smc_jax.policies.registry import POLICIES, make_policy
 from smc_jax.policies.thompson import thompson
 from smc_jax.policies.ucb import ucb
 from smc_jax.predictions import Predicted, predict
+from smc_jax.recommender import Recommender, recommender
 from smc_jax.simulation.environment import Environment, make_environment
 from smc_jax.simulation.loop import make_loop
 from smc_jax.simulation.regret import Curves, paired_interval
@@ -47,6 +48,7 @@ __all__ = [
     "Policy",
     "Predicted",
     "Ratings",
+    "Recommender",
     "Setting",
     "arrivals",
     "gamma_process",
@@ -63,6 +65,7 @@ __all__ = [
     "predict",
     "presets",
     "read_table",
+    "recommender",
     "recorded",
     "restricted",
     "run",

@@ -148,6 +148,18 @@ class Observations(NamedTuple):
             self.scatter.at[row, column].add(added * (value - mean) ** 2),
         )
 
+    def counting(self, more: ArrayLike) -> "Observations":
+        """The same with some entries [D, N] counted once more, at the mean of what was seen.
+
+        It is for what depends on the counts alone: the covariances once pending entries are known.
+        """
+        more = jnp.asarray(more, self.counts.dtype)
+        return Observations(self.counts + more, self.sums + more * self.average(), self.scatter)
+
+    def without(self, hidden: Array) -> "Observations":
+        """The same without everything that was seen of some entries [D, N]."""
+        return jax.tree.map(lambda x: jnp.where(hidden, 0.0, x), self)
+
     def column(self, n: Array) -> "Observations":
         """What was seen of one column [D, 1]."""
         return jax.tree.map(lambda x: lax.dynamic_slice_in_dim(x, n, 1, 1), self)

@@ -134,6 +134,22 @@ def ratings(*, rank: int = 20, **inference: Any) -> Preset:
     )
 
 
+def campaign(*, rank: int = 10, fixed_noise: float | None = None, **inference: Any) -> Preset:
+    """A model for values of any kind that were centred and scaled already.
+
+    It is the model for ratings with one noise for all columns.
+
+    Args:
+      rank: K, the bound on the rank.
+      fixed_noise: a known variance of a measurement, in units of the scaled values.
+      **inference: settings of `fitted_belief` that are not their defaults.
+    """
+    model = {"loadings": "signed", "intercepts": True, "common": 10.0, "fixed_noise": fixed_noise}
+    # Of long tables a step takes some columns.
+    inference = {"learning_rate": 0.01, "first_steps": 2000, "columns": 1024, **inference}
+    return Preset(rank=rank, model=model, inference=inference)
+
+
 # The settings of other authors' policies for ratings, found on development seeds.
 RATING_BASELINES: dict[str, dict[str, Any]] = {
     "empirical": {"centred": True},

@@ -26,6 +26,15 @@ class Offer(NamedTuple):
             return position
         return jnp.take(self.columns, position, mode="clip")
 
+    def without(self, choice: "Choice") -> "Offer":
+        """The same offer with one entry closed; nothing closes where there is no such entry."""
+        row, column = choice
+        if self.columns is None:
+            row = jnp.where(row < 0, self.open.shape[0], row)
+            return self._replace(open=self.open.at[row, column].set(False, mode="drop"))
+        rows = jnp.arange(self.open.shape[0])[:, None]
+        return self._replace(open=self.open & ~((rows == row) & (self.columns == column)))
+
     def everyone(self) -> "Offer":
         """The same offer with its columns named, so that nothing that was kept is used."""
         if self.columns is not None:

@@ -23,6 +23,7 @@ FLOORS = [
     ("beliefs",),
     ("policies",),
     ("presets", "predictions"),
+    ("recommender",),
     ("simulation", "data"),
 ]
 

@@ -65,6 +65,7 @@ LOADINGS, LATENTS = RNG.normal(size=(ROWS, RANK)), RNG.normal(size=(RANK, COLUMN
 OF_ROWS, OF_COLUMNS = RNG.normal(size=(ROWS, 3)), RNG.normal(size=(3, COLUMNS))
 VARIANCE = RNG.uniform(0.5, 2.0, COLUMNS)
 SOME = np.array([4, 0, 4, 5])
+HIDDEN = np.random.default_rng(1).random((ROWS, COLUMNS)) < 0.4
 
 
 def observations_of(answers):
@@ -151,6 +152,23 @@ METHODS = {
                 np.append(a.value, [9.0, 3.0, 1.5, 1.5, 1.5]),
                 a.shape,
             )
+        ),
+    ),
+    "counting": (
+        lambda o: contents(o.counting(HIDDEN)),
+        lambda a: expected_contents(  # at the mean of what was seen, 0 where there is nothing
+            Answers(
+                np.append(a.row, np.nonzero(HIDDEN)[0]),
+                np.append(a.column, np.nonzero(HIDDEN)[1]),
+                np.append(a.value, expected_contents(a)[1][HIDDEN]),
+                a.shape,
+            )
+        ),
+    ),
+    "without": (
+        lambda o: contents(o.without(HIDDEN)),
+        lambda a: expected_contents(
+            Answers(*(x[~HIDDEN[a.row, a.column]] for x in a[:3]), a.shape)
         ),
     ),
     "column": (

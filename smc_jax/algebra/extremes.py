@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 from jax import Array, lax
+from jax.typing import ArrayLike
 
 
 def argmax(values: Array) -> Array:
@@ -25,12 +26,11 @@ def argmin(values: Array) -> Array:
     return argmax(-values)
 
 
-def mean_of_largest(values: Array, number: int) -> Array:
-    """Mean [] of the `number` largest values, or of all finite ones if there are fewer; 0 of none.
+def number_th_largest(values: Array, number: ArrayLike) -> Array:
+    """The number-th largest [] of the finite values, or the least of them if there are fewer.
 
-    Let t be the number-th largest value; the mean is t + sum(max(v - t, 0)) / number. A bisection
-    finds t to 2^-20 of the range of the values, by passes over them in place of a sort. It errs
-    upwards, and the mean is then off by no more than t is.
+    A bisection finds it to 2^-20 of the range of the values, by passes over them in place of a
+    sort. It errs upwards.
     """
     finite = jnp.isfinite(values)
     there = jnp.minimum(number, finite.sum())
@@ -42,6 +42,16 @@ def mean_of_largest(values: Array, number: int) -> Array:
         return jnp.where(enough, middle, low), jnp.where(enough, high, middle)
 
     ends = (jnp.min(values, initial=jnp.inf, where=finite), values.max())
-    _, last = lax.fori_loop(0, 20, halve, ends)
+    return lax.fori_loop(0, 20, halve, ends)[1]
+
+
+def mean_of_largest(values: Array, number: ArrayLike) -> Array:
+    """Mean [] of the `number` largest values, or of all finite ones if there are fewer; 0 of none.
+
+    Let t be the number-th largest value; the mean is t + sum(max(v - t, 0)) / number. It is off by
+    no more than t is.
+    """
+    there = jnp.minimum(number, jnp.isfinite(values).sum())
+    last = number_th_largest(values, number)
     mean = last + jnp.maximum(values - last, 0.0).sum() / jnp.maximum(there, 1)
     return jnp.where(there > 0, mean, 0.0)

@@ -255,3 +255,14 @@ def absorb(
     shown = jnp.zeros_like(foreseen).at[-2].set(centred).at[-1].set(centred - noise)
     moved = gain(foreseen[:-2], loading, variance, weight)
     return Column(column.block - jnp.outer(moved, foreseen - shown))
+
+
+def expect(column: Column, loading: Array, variance: Array) -> Column:
+    """Conditions one column on a value that was asked for and has not come yet.
+
+    C -= g (C w)'; mean and sample stay: what the value will teach is not counted again, and no
+    value is made up.
+    """
+    reach = loading @ column.covariance
+    moved = gain(reach, loading, variance, jnp.ones_like(variance))
+    return Column(column.block.at[:, :-2].add(-jnp.outer(moved, reach)))

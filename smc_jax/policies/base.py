@@ -51,6 +51,9 @@ class Policy(NamedTuple):
     diagnose: Callable[[Any], Diagnostics]
     # (key, state, data, rows [M], columns [M], number of draws); None where no model is fitted.
     predict: Callable[[Array, Any, Observations, Array, Array, int], Mixture] | None = None
+    # (key, state, data, offer, pending [D, N], number) -> distinct choices; None where a pending
+    # entry is closed and changes nothing else.
+    choose_several: Callable[[Array, Any, Observations, Offer, Array, int], Choice] | None = None
     # What an oracle must be told as its prior: a name in `simulation.oracles.REVEALED`.
     told: str | None = None
 
@@ -95,6 +98,11 @@ def unless_broken(choice: Choice, score: Array) -> Choice:
     """The choice, or (-1, -1), which the loop reports, where a score behind it is NaN."""
     broken = jnp.isnan(score).any()
     return Choice(*(jnp.where(broken, -1, index) for index in choice))
+
+
+def keys_of(key: Array, number: int) -> Array:
+    """A key for each of a number of steps; one step takes the key itself, as in the loop."""
+    return key[None] if number == 1 else jax.random.split(key, number)
 
 
 def blank(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -3,6 +3,7 @@
 The draws are conditioned on every pick, which touches one column of each.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -56,8 +57,8 @@ def condition(key: Array, ensemble: Ensemble, outcome: Outcome) -> tuple[Ensembl
 
     It costs O(S K (K + D)): column `outcome.column` alone changes, in place where that is possible.
     """
-    parameters, n = ensemble.parameters, outcome.column  # an index inside, answered or not
-    keys = jax.random.split(key, parameters.sigma.shape[0])
+    n = outcome.column  # an index inside, answered or not
+    keys = jax.random.split(key, ensemble.parameters.sigma.shape[0])
 
     def one(key: Array, parameters: Parameters, column: gaussian.Column) -> gaussian.Column:
         return gaussian.absorb(
@@ -69,9 +70,41 @@ def condition(key: Array, ensemble: Ensemble, outcome: Outcome) -> tuple[Ensembl
             outcome.weight,
         )
 
-    block = ensemble.column.block
+    return _with_column(ensemble, n, lambda *draws: jax.vmap(one)(keys, *draws))
+
+
+def expect(ensemble: Ensemble, row: Array, n: Array) -> tuple[Ensemble, Prediction]:
+    """The ensemble once one entry is pending, and its column [S, D] predicted anew.
+
+    Covariances are as if the entry were known; means and samples stay.
+    """
+
+    def one(parameters: Parameters, column: gaussian.Column) -> gaussian.Column:
+        return gaussian.expect(column, parameters.loadings[row], parameters.noise_at(n) ** 2)
+
+    return _with_column(ensemble, n, jax.vmap(one))
+
+
+def expect_all(ensemble: Ensemble, observations: Observations, pending: Array) -> Ensemble:
+    """The ensemble once all pending entries [D, N] are; the observations do not have them."""
+    counted = observations.counting(pending)
+
+    def one(draw: Ensemble) -> gaussian.Column:
+        covariance = gaussian.latent_posterior(draw.parameters, counted).covariance
+        return gaussian.Column.of(draw.column.mean, covariance, draw.column.sample)
+
+    return ensemble._replace(column=mapped(one, ensemble, on_cpu=1))
+
+
+def _with_column(
+    ensemble: Ensemble,
+    n: Array,
+    moved: Callable[[Parameters, gaussian.Column], gaussian.Column],
+) -> tuple[Ensemble, Prediction]:
+    """The ensemble with column n of all draws moved, and the column [S, D] predicted anew."""
+    parameters, block = ensemble.parameters, ensemble.column.block
     before = gaussian.Column(jnp.take(block, n, axis=1, mode="clip"))
-    after = jax.vmap(one)(keys, parameters, before)
+    after = moved(parameters, before)
     block = lax.dynamic_update_index_in_dim(block, after.block, n, 1)
     # Predicted from `after`: to read it back from the block would cost a copy of all columns.
     return Ensemble(parameters, gaussian.Column(block)), _predict_column(parameters, after)

@@ -1,5 +1,6 @@
 """A rule on an ensemble: S draws of a belief, conditioned on every pick, and a summary of them."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from smc_jax.checks import at_least
 from smc_jax.model import gaussian
 from smc_jax.observations import Observations
 from smc_jax.policies import ensemble
-from smc_jax.policies.base import Policy, blank, predictor
+from smc_jax.policies.base import Policy, blank, keys_of, predictor
 from smc_jax.policies.ensemble import Ensemble, Prediction
 from smc_jax.types import Choice, Offer, Outcome
 
@@ -91,36 +92,66 @@ def _survey(
     return (summary if rule.conditioned else rule.freeze(summary, offer)), shared
 
 
+def _focus(
+    rule: Rule, state: EnsembleState, data: Observations, offer: Offer, pending: Array | None = None
+) -> tuple[EnsembleState, Observations]:
+    """State and data of the matrix that an offer names, summarised with nothing that was kept.
+
+    Its columns are the positions of the offer. Pending entries [D, N] count as known where that
+    matters: in the covariances.
+    """
+    assert offer.columns is not None
+    members = ensemble.at_columns(state.ensemble, offer.columns)
+    data, part = data.at_columns(offer.columns), offer.columns.size / data.columns
+    if pending is not None and rule.conditioned:
+        waiting = jnp.take(pending, offer.columns, axis=1, mode="clip")
+        members = _expecting(members, data, waiting)
+    share_key = jax.random.wrap_key_data(state.share_key)
+    summary, shared = _survey(rule, share_key, members, data, offer, part)
+    return state._replace(ensemble=members, summary=summary, shared=shared), data
+
+
+def _expecting(members: Ensemble, data: Observations, pending: Array) -> Ensemble:
+    """The ensemble with the covariances that it has once the pending entries are known."""
+    return lax.cond(
+        pending.any(),
+        lambda members: ensemble.expect_all(members, data, pending),
+        lambda members: members,
+        members,
+    )
+
+
 def _choose_anew(
     rule: Rule, key: Array, state: EnsembleState, data: Observations, offer: Offer
 ) -> Choice:
     """The choice from the columns that an offer names, with nothing that was kept."""
-    assert offer.columns is not None
-    members = ensemble.at_columns(state.ensemble, offer.columns)
-    part = offer.columns.size / state.ensemble.column.block.shape[1]
-    share_key = jax.random.wrap_key_data(state.share_key)
-    data = data.at_columns(offer.columns)
-    summary, shared = _survey(rule, share_key, members, data, offer, part)
-    row, position = rule.choose(key, summary, shared, offer)
+    state, _ = _focus(rule, state, data, offer)
+    return _named(rule.choose(key, state.summary, state.shared, offer), offer)
+
+
+def _named(choice: Choice, offer: Offer) -> Choice:
+    """The choice with the column that stands at its position in the offer."""
+    row, position = choice
     return Choice(row, jnp.where(position < 0, position, offer.column_of(position)))
 
 
 def _with_column(
     rule: Rule, state: EnsembleState, data: Observations, offer: Offer, n: Array, new: Prediction
 ) -> Any:
-    """The summary of a standing offer with that of column n made anew from its prediction."""
+    """The summary of an offer with that of the column at position n made anew."""
     noise = jax.vmap(lambda parameters: parameters.noise_at(n))(state.ensemble.parameters)
     seen = jax.tree.map(lambda x: x[:, 0], data.column(n))
     available = jnp.take(offer.open, n, axis=1, mode="clip")
     factor = jnp.take(offer.factor, n, axis=1, mode="clip")
-    one = rule.summarise(ColumnView(n, noise, new, seen, available, factor, state.shared))
+    view = ColumnView(offer.column_of(n), noise, new, seen, available, factor, state.shared)
+    one = rule.summarise(view)
     return jax.tree.map(lambda all, one: all.at[..., n].set(one), state.summary, one)
 
 
 def _choose_kept(
     rule: Rule, key: Array, state: EnsembleState, data: Observations, offer: Offer
 ) -> Choice:
-    """The choice from the kept summary of a standing offer.
+    """The choice, by its position, from the kept summary of an offer.
 
     Where the best entry of a column has closed since its summary was made, which a standing offer
     does not do, the summary is made anew and the choice too. Closed entries only lower scores, so
@@ -148,6 +179,51 @@ def _choose_kept(
     first = rule.choose(key, state.summary, state.shared, offer)
     none = jnp.full_like(first.column, -1)
     return lax.while_loop(closed, again, Attempt(state.summary, first, none)).choice
+
+
+def _choose_several(
+    rule: Rule,
+    key: Array,
+    state: EnsembleState,
+    data: Observations,
+    offer: Offer,
+    pending: Array,
+    number: int,
+) -> Choice:
+    """Distinct entries, each chosen as if those before it, and the pending ones, were known."""
+    if offer.columns is not None:
+        state, data = _focus(rule, state, data, offer, pending)
+    elif rule.conditioned:
+
+        def remake(state: EnsembleState) -> EnsembleState:
+            members = ensemble.expect_all(state.ensemble, data, pending)
+            summary = _summaries(rule, members, data, offer, state.shared)
+            return state._replace(ensemble=members, summary=summary)
+
+        state = lax.cond(pending.any(), remake, lambda state: state, state)
+
+    def pick(carry: tuple[Ensemble, Any, Array], key: Array) -> tuple[tuple, Choice]:
+        members, summary, is_open = carry
+        now, left = state._replace(ensemble=members, summary=summary), offer._replace(open=is_open)
+        choice = _choose_from(rule, key, now, data, left)
+        left = left._replace(open=Offer(None, is_open, offer.factor).without(choice).open)
+        if rule.conditioned:
+            row, n = (jnp.maximum(index, 0) for index in choice)
+            members, prediction = ensemble.expect(members, row, n)
+            summary = _with_column(rule, now, data, left, n, prediction)
+        return (members, summary, left.open), _named(choice, offer)
+
+    start = (state.ensemble, state.summary, offer.open)
+    return lax.scan(pick, start, keys_of(key, number))[1]
+
+
+def _choose_from(
+    rule: Rule, key: Array, state: EnsembleState, data: Observations, offer: Offer
+) -> Choice:
+    """The choice, by its position, from a state that has the summary of the offer."""
+    if rule.every_entry:
+        return rule.choose(key, state.summary, state.shared, offer)
+    return _choose_kept(rule, key, state, data, offer)
 
 
 def ensemble_policy(belief: Belief, rule: Rule, *, draws: int = 16) -> Policy:
@@ -185,9 +261,7 @@ def ensemble_policy(belief: Belief, rule: Rule, *, draws: int = 16) -> Policy:
     def choose(key: Array, state: EnsembleState, data: Observations, offer: Offer) -> Choice:
         if offer.columns is not None:
             return _choose_anew(rule, key, state, data, offer)
-        if rule.every_entry:
-            return rule.choose(key, state.summary, state.shared, offer)
-        return _choose_kept(rule, key, state, data, offer)
+        return _choose_from(rule, key, state, data, offer)
 
     def absorb(
         key: Array, state: EnsembleState, data: Observations, outcome: Outcome, offer: Offer
@@ -213,4 +287,5 @@ def ensemble_policy(belief: Belief, rule: Rule, *, draws: int = 16) -> Policy:
         return diagnostics._replace(finite=diagnostics.finite & ~broken)
 
     predict = predictor(belief, lambda state: state.belief)
-    return Policy(init, refit, choose, absorb, diagnose, predict)
+    several = functools.partial(_choose_several, rule)
+    return Policy(init, refit, choose, absorb, diagnose, predict, several)

@@ -59,6 +59,18 @@ def equalised(policy: Policy, *, strength: float = 2.0) -> Policy:
         inner = policy.absorb(key, state.inner, shifted, outcome, offer)
         return state._replace(inner=inner)
 
+    def choose_several(
+        key: Array,
+        state: Equalised,
+        data: Observations,
+        offer: Offer,
+        pending: Array,
+        number: int,
+    ) -> Choice:
+        assert policy.choose_several is not None
+        shifted = data.relative_to(state.offsets)
+        return policy.choose_several(key, state.inner, shifted, offer, pending, number)
+
     def predict(
         key: Array, state: Equalised, data: Observations, rows: Array, columns: Array, number: int
     ) -> Mixture:
@@ -74,4 +86,5 @@ def equalised(policy: Policy, *, strength: float = 2.0) -> Policy:
         absorb=absorb,
         diagnose=lambda state: policy.diagnose(state.inner),
         predict=None if policy.predict is None else predict,
+        choose_several=None if policy.choose_several is None else choose_several,
     )

@@ -15,7 +15,7 @@ from smc_jax.checks import at_least
 from smc_jax.model.gaussian import gain, latent_posterior, sample_matrices, sample_matrix
 from smc_jax.model.parameters import Parameters
 from smc_jax.observations import Observations
-from smc_jax.policies.base import Best, Policy, best_open, blank, predictor
+from smc_jax.policies.base import Best, Policy, best_open, blank, keys_of, predictor
 from smc_jax.policies.ensemble import Ensemble
 from smc_jax.policies.ensemble_policy import ColumnView, Rule, ensemble_policy
 from smc_jax.types import Choice, Offer, Outcome
@@ -83,6 +83,32 @@ class PointState(NamedTuple):
     used: Array  # [] int: how many of them have chosen
 
 
+def _condition(
+    key: Array, state: PointState, data: Observations, outcome: Outcome, *, entry_noise: bool
+) -> PointState:
+    """Conditions the posterior and the matrices of one column on one more value."""
+    row, n, parameters = outcome.row, outcome.column, state.parameters
+    w, loading, sigma = parameters.loadings, parameters.loadings[row], parameters.noise_at(n)
+    covariance = lax.dynamic_index_in_dim(state.covariance, n, 0, keepdims=False)
+    reach = covariance @ loading
+    covariance = covariance - jnp.outer(gain(reach, loading, sigma**2, outcome.weight), reach)
+    drawn = lax.dynamic_index_in_dim(state.matrices, n, 0, keepdims=False)
+    # The same gain for the entries: cov(entries of the column, what is shown) / var(shown).
+    shared, shown = w @ reach, jnp.full(len(drawn), outcome.value)
+    if entry_noise:  # the values of entries that were seen are known
+        seen = data.column(n).seen()[:, 0]
+        shared = jnp.where(seen, 0.0, shared).at[row].set(loading @ reach + sigma**2)
+    else:
+        shown = shown - sigma * jax.random.normal(key, (len(drawn),))
+    moved = outcome.weight * shared / (loading @ reach + sigma**2)
+    foreseen = lax.dynamic_index_in_dim(drawn, row, 1, keepdims=False)
+    drawn = drawn + jnp.outer(shown - foreseen, moved)
+    return state._replace(
+        covariance=lax.dynamic_update_index_in_dim(state.covariance, covariance, n, 0),
+        matrices=lax.dynamic_update_index_in_dim(state.matrices, drawn, n, 0),
+    )
+
+
 def point_sampling(belief: Belief, *, entry_noise: bool, matrices: int = 64) -> Policy:
     """Thompson Sampling for a belief that is one point: a draw of the matrix for each pick.
 
@@ -126,38 +152,42 @@ def point_sampling(belief: Belief, *, entry_noise: bool, matrices: int = 64) -> 
     ) -> PointState:
         del offer
         noise_key, draw_key, belief_key = jax.random.split(key, 3)
-        row, n, parameters = outcome.row, outcome.column, state.parameters
-        w, loading, sigma = parameters.loadings, parameters.loadings[row], parameters.noise_at(n)
-        covariance = lax.dynamic_index_in_dim(state.covariance, n, 0, keepdims=False)
-        reach = covariance @ loading
-        covariance = covariance - jnp.outer(gain(reach, loading, sigma**2, outcome.weight), reach)
-        # The same gain for the entries: cov(entries of the column, what is shown) / var(shown).
-        shared, shown = w @ reach, jnp.full(matrices, outcome.value)
-        if entry_noise:  # the values of entries that were seen are known
-            seen = data.column(n).seen()[:, 0]
-            shared = jnp.where(seen, 0.0, shared).at[row].set(loading @ reach + sigma**2)
-        else:
-            shown = shown - sigma * jax.random.normal(noise_key, (matrices,))
-        moved = outcome.weight * shared / (loading @ reach + sigma**2)
-        drawn = lax.dynamic_index_in_dim(state.matrices, n, 0, keepdims=False)
-        foreseen = lax.dynamic_index_in_dim(drawn, row, 1, keepdims=False)
-        drawn = drawn + jnp.outer(shown - foreseen, moved)
-        state = state._replace(
-            belief=belief.absorb(belief_key, state.belief, data, outcome),
-            covariance=lax.dynamic_update_index_in_dim(state.covariance, covariance, n, 0),
-            matrices=lax.dynamic_update_index_in_dim(state.matrices, drawn, n, 0),
-            used=state.used + 1,
-        )
+        state = _condition(noise_key, state, data, outcome, entry_noise=entry_noise)
+        moved = belief.absorb(belief_key, state.belief, data, outcome)
+        return spend(draw_key, state._replace(belief=moved), data)
+
+    def spend(key: Array, state: PointState, data: Observations) -> PointState:
+        """The state after a matrix has chosen: when all have, others are drawn."""
         # A loop of one round at most, not a branch, which would copy all matrices at every pick.
         return lax.while_loop(
-            lambda state: state.used == matrices, lambda state: draw(draw_key, state, data), state
+            lambda state: state.used == matrices,
+            lambda state: draw(key, state, data),
+            state._replace(used=state.used + 1),
         )
+
+    def choose_several(
+        key: Array,
+        state: PointState,
+        data: Observations,
+        offer: Offer,
+        pending: Array,
+        number: int,
+    ) -> Choice:
+        """Each entry is chosen by a matrix of its own."""
+        del pending
+
+        def pick(carry: tuple[PointState, Offer], key: Array) -> tuple[tuple, Choice]:
+            state, offer = carry
+            choice = choose(key, state, data, offer)
+            return (spend(key, state, data), offer.without(choice)), choice
+
+        return lax.scan(pick, (state, offer), keys_of(key, number))[1]
 
     def diagnose(state: PointState) -> Any:
         return belief.diagnose(state.belief)
 
     predict = predictor(belief, lambda state: state.belief)
-    return Policy(init, refit, choose, absorb, diagnose, predict)
+    return Policy(init, refit, choose, absorb, diagnose, predict, choose_several)
 
 
 def thompson(belief: Belief, *, entry_noise: bool, noisy: bool = True, pool: int = 16) -> Policy:

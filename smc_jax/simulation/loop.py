@@ -12,8 +12,10 @@ from smc_jax.checks import at_least
 from smc_jax.completion.stopping import HeldOut
 from smc_jax.observations import Observations
 from smc_jax.policies.base import Policy
+from smc_jax.recommender import choose_several
 from smc_jax.simulation.environment import Environment, SeedKeys, Step, World, seed_keys
 from smc_jax.simulation.oracles import REVEALED
+from smc_jax.types import Choice, Outcome
 
 
 class Carry(NamedTuple):
@@ -76,12 +78,48 @@ def make_reset(environment: Environment, *, horizon: int) -> Callable[[Array], R
     return reset
 
 
+def batch_size(horizon: int, *, refits: int, asked: int = 1) -> int:
+    """Picks between two refits: the horizon in equal parts, rounded up to whole asks."""
+    picks = -(-horizon // refits)
+    return asked * -(-picks // asked)
+
+
+def _make_ask(
+    environment: Environment, policy: Policy, asked: int
+) -> Callable[[Carry, Array], tuple[Carry, Step]]:
+    """Several picks from one offer, answered before the policy is told of any."""
+
+    def ask(carry: Carry, key: Array) -> tuple[Carry, Step]:
+        choose_key, absorb_key = jax.random.split(key)
+        world = carry.world
+        offer, nothing = environment.offer(carry.offer_key, world), jnp.zeros_like(world.open)
+        chosen = choose_several(choose_key, policy, carry.policy, world.data, offer, nothing, asked)
+
+        def answer(world: World, choice: Choice) -> tuple[World, tuple[Outcome, Step]]:
+            world, outcome, step = environment.answer(carry.noise_key, world, offer, choice)
+            return world, (outcome, step)
+
+        world, (outcomes, steps) = lax.scan(answer, world, chosen)
+        following = environment.offer(carry.offer_key, world)
+
+        def absorb(state: Any, told: tuple[Array, Outcome]) -> tuple[Any, None]:
+            key, outcome = told
+            return policy.absorb(key, state, world.data, outcome, following), None
+
+        told = jax.random.split(absorb_key, asked), outcomes
+        state, _ = lax.scan(absorb, carry.policy, told)
+        return carry._replace(world=world, policy=state), steps
+
+    return ask
+
+
 def make_loop(
     environment: Environment,
     policy: Policy,
     *,
     horizon: int,
     refits: int = 40,
+    asked: int = 1,
     held_out_errors: Callable[[Array, Observations], HeldOut] | None = None,
 ) -> Loop:
     """Composes environment and policy.
@@ -92,11 +130,16 @@ def make_loop(
       horizon: H, the number of picks; the last batch may run over, and is cut by the caller.
       refits: into how many batches H is divided; each has ceil(H / refits) picks, so that a
         horizon they do not divide may end after fewer.
+      asked: how many entries are asked at once, before any of their answers is told; a batch is
+        rounded up to a whole number of asks.
       held_out_errors: (key, what was seen) -> how badly it predicts itself, asked at each refit.
     """
     at_least("horizon", horizon, 1)
     at_least("refits", refits, 1)
-    batch = -(-horizon // refits)
+    at_least("asked", asked, 1)
+    if asked > 1 and not environment.standing:
+        raise ValueError(f"asked: must be 1 where offers change from pick to pick, got {asked}")
+    batch = batch_size(horizon, refits=refits, asked=asked)
 
     def init(begun: Reset) -> Any:
         world, keys = begun.world, begun.keys
@@ -118,7 +161,11 @@ def make_loop(
         return carry._replace(policy=policy.refit(key, carry.policy, world.data, offer))
 
     def picks(carry: Carry, key: Array) -> tuple[Carry, Step]:
-        return lax.scan(pick, carry, jax.random.split(key, batch))
+        if asked == 1:
+            return lax.scan(pick, carry, jax.random.split(key, batch))
+        ask = _make_ask(environment, policy, asked)
+        carry, steps = lax.scan(ask, carry, jax.random.split(key, batch // asked))
+        return carry, jax.tree.map(lambda x: x.reshape(-1), steps)
 
     def one_batch(carry: Carry, _: None) -> tuple[Carry, tuple[Refit, Step]]:
         key, refit_key, pick_key, held_out_key = jax.random.split(carry.key, 4)

@@ -8,11 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conforming import ALL, COLUMNS, PRESET, ROWS, SMALL, make
 
-from smc_jax import presets
 from smc_jax.data.synthetic import synthetic
 from smc_jax.observations import Observations
-from smc_jax.policies import POLICIES
 from smc_jax.policies.base import Best, best_open
 from smc_jax.policies.ensemble_policy import Rule, ensemble_policy
 from smc_jax.predictions import predict
@@ -20,39 +19,7 @@ from smc_jax.simulation import environment, wrappers
 from smc_jax.simulation.oracles import REVEALED
 from smc_jax.types import Choice, Offer, Outcome
 
-ROWS, COLUMNS = 5, 6
-SMALL = {
-    "ids": {"draws": 4, "best_of": 2},
-    "greedy": {"draws": 4},
-    "ucb": {"draws": 4},
-    "optspace": {"rank": 2, "steps": 5},
-    "particle": {"particles": 4, "rank": 2},
-    "icf": {"rank": 2, "draws": 3, "sweeps": 1, "first_sweeps": 3},
-    "ids_gibbs": {"rank": 2, "draws": 3, "sweeps": 1, "first_sweeps": 3},
-    "greedy_gibbs": {"rank": 2, "draws": 3, "sweeps": 1, "first_sweeps": 3},
-    "ids_particles": {"particles": 4, "rank": 2, "draws": 3},
-    "greedy_particles": {"particles": 4, "rank": 2, "draws": 3},
-    "ucb_particles": {"particles": 4, "rank": 2, "draws": 3},
-    "ids_pairwise": {"draws": 3},
-    "greedy_pairwise": {"draws": 3},
-}
-VARIANTS = {  # settings that choose in another way
-    "ids histogram": ("ids", {"draws": 4, "gain": "histogram", "bins": 4}),
-    "ids two_action": ("ids", {"draws": 4, "selection": "two_action"}),
-    "ids frozen": ("ids", {"draws": 4, "conditioned": False, "scope": "covariance"}),
-    "thompson pool": ("thompson", {"pool": 4}),
-    "thompson fresh": ("thompson", {"pool": 0}),
-    "icf linucb": ("icf", {**SMALL["icf"], "rule": "linucb"}),
-    "oracle ids": ("oracle", {"picks": "ids", "draws": 4}),
-}
-ALL = [*POLICIES, *VARIANTS]
 RULES = [(0.0, True), (0.0, False), (0.5, True), (0.5, False), (1.0, True), (1.0, False)]
-PRESET = presets.Preset(rank=2, inference={"first_steps": 10, "steps": 5, "window": 5})
-
-
-def make(title, **settings):
-    name, own = VARIANTS.get(title, (title, SMALL.get(title, {})))
-    return PRESET.policy(name, **{**own, **settings})
 
 
 @pytest.fixture(scope="module", params=ALL)
