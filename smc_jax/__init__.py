@@ -8,6 +8,8 @@ from smc_jax.beliefs.particles import particles
 from smc_jax.beliefs.told import told
 from smc_jax.beliefs.units import standardised
 from smc_jax.beliefs.variational import svi, variational
+from smc_jax.campaign.campaign import Campaign
+from smc_jax.campaign.plates import Plates
 from smc_jax.data.ratings import Ratings
 from smc_jax.data.recorded import recorded
 from smc_jax.data.synthetic import synthetic
@@ -31,11 +33,12 @@ from smc_jax.simulation.sweep import make_sweep
 from smc_jax.simulation.wrappers import arrivals, restricted
 from smc_jax.types import Choice, Offer, Outcome
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__ = [
     "POLICIES",
     "Belief",
+    "Campaign",
     "Choice",
     "Curves",
     "Diagnostics",
@@ -45,6 +48,7 @@ __all__ = [
     "Offer",
     "Outcome",
     "Parameters",
+    "Plates",
     "Policy",
     "Predicted",
     "Ratings",

@@ -40,7 +40,9 @@ def test_the_wheel_holds_the_library_alone(names):
 def test_the_wheel_holds_all_of_the_library(names):
     held = {path.relative_to(ROOT).as_posix() for path in (ROOT / "smc_jax").rglob("*.py")}
     assert held <= set(names)
-    assert "smc_jax/py.typed" in names
+    assert {"smc_jax/py.typed", "smc_jax/campaign/page.html", "smc_jax/campaign/page.css"} <= set(
+        names
+    )
 
 
 def test_every_extra_but_cuda_is_in_the_lock_file():

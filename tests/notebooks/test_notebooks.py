@@ -14,7 +14,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.py"))
 TOUR = {"elbo", "matrices", "effective_rank", "information_ratio", "regret", "arrivals"}
-PICTURES = {"tour": TOUR}
+PICTURES = {"tour": TOUR, "own_table": {"weeks", "intervals"}}
 UNREAD = "Error reading persistent compilation cache entry"  # another process was writing it
 
 

@@ -1,0 +1,63 @@
+"""Answers that come from Python and not from a table."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from smc_jax.campaign.types import KINDS, CampaignError, Records
+
+LARGEST = 1e30  # beyond it float32 has no room for squares
+WORDS = KINDS[1:]
+
+
+def place(i: int) -> str:
+    """How an error calls the i-th answer."""
+    return f"answer {i + 1}"
+
+
+def records_of(answers: Iterable[tuple[str, str, Any]]) -> Records:
+    """The records of answers (row, column, value).
+
+    Args:
+      answers: the value is a finite number, or one of the words failed, pending and withdrawn.
+    """
+    lines = [tuple(one) for one in answers]
+    kinds, values = [], np.full(len(lines), np.nan)
+    for i, line in enumerate(lines):
+        if len(line) != 3:
+            raise CampaignError(f"{place(i)}: must be (row, column, value), got {line!r}")
+        if isinstance(line[2], str):
+            if line[2] not in WORDS:
+                raise CampaignError(
+                    f"{place(i)}: must be a number or one of {', '.join(WORDS)}, got {line[2]!r}"
+                )
+            kinds.append(line[2])
+        else:
+            kinds.append(KINDS[0])
+            values[i] = _finite(line[2], i)
+    rows, columns = ([_name(line[j], i) for i, line in enumerate(lines)] for j in (0, 1))
+    return Records(rows, columns, kinds, values, place, [], [], [])
+
+
+def no_records(rows: Iterable[str], columns: Iterable[str]) -> Records:
+    """Rows and columns of which nothing is known."""
+    own, others = ([_name(one, i) for i, one in enumerate(ids)] for ids in (rows, columns))
+    return Records([], [], [], np.zeros(0), place, own, others, [])
+
+
+def _name(told: Any, i: int) -> str:
+    name = str(told).strip()
+    if not name:
+        raise CampaignError(f"{place(i)}: an id is empty; give it a name")
+    return name
+
+
+def _finite(told: Any, i: int) -> float:
+    try:
+        value = float(told)
+    except (TypeError, ValueError):
+        value = float("nan")
+    if not abs(value) <= LARGEST:
+        raise CampaignError(f"{place(i)}: must be a finite number below 1e30, got {told!r}")
+    return value

@@ -1,0 +1,138 @@
+"""Which entries to measure next, from a forecast; what a person is told of each of them."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from smc_jax.campaign.calibration import Calibrator
+from smc_jax.campaign.engine import Asked
+from smc_jax.campaign.forecast import Forecast
+from smc_jax.predictions import Predicted
+
+
+class Proposal(NamedTuple):
+    """One entry in the model's orientation, with its forecast in the units of the campaign."""
+
+    row: int
+    column: int
+    mean: float
+    sd: float
+    low: float
+    high: float
+    probability: float
+    gain: float
+    reason: str
+
+    @classmethod
+    def unknown(cls, row: int, column: int, reason: str) -> "Proposal":
+        """An entry of which there is no forecast."""
+        nan = float("nan")
+        return cls(row, column, nan, nan, nan, nan, nan, nan, reason)
+
+
+class Batch(NamedTuple):
+    """Proposals, and what they bring together."""
+
+    proposals: list[Proposal]
+    reward: float  # the sum of their expected values, in the model's units
+    gain: float  # bits
+    optimum: float  # expected average of as many of the best open entries, in the model's units
+
+
+def room_for(number: int, most: int | None = None) -> int:
+    """The power of two at which a shape is rounded up: few shapes are compiled."""
+    room = max(8, 1 << max(number - 1, 0).bit_length())
+    return room if most is None else min(room, most)
+
+
+def propose(
+    key: jax.Array,
+    forecast: Forecast,
+    is_open: np.ndarray,
+    number: int,
+    best_of: int,
+    calibrator: Calibrator,
+    where: str = "on offer",
+) -> Batch:
+    """The entries that the rule of the campaign chooses among the open ones [D, N].
+
+    Only the columns that have an open entry are looked at.
+
+    Args:
+      key: randomness of the draws.
+      forecast: the fitted model.
+      is_open: the entries that may be proposed.
+      number: how many; fewer where not so many are open.
+      best_of: how many of the best entries of the whole matrix the rule measures regret from; of a
+        part of its open entries, their share, and no fewer than `number`.
+      calibrator: what earlier errors say of intervals.
+      where: what the open entries are to a person, who is told which of them are best.
+    """
+    matrix = forecast.matrix
+    offered = np.flatnonzero(is_open.any(0))
+    there = int(np.count_nonzero(is_open))
+    number = min(number, there)
+    if not number:
+        return Batch([], 0.0, 0.0, 0.0)
+    share = there / max(int(np.count_nonzero(matrix.open)), 1)
+    best_of = max(round(share * best_of), number)
+    room = room_for(offered.size, is_open.shape[1])
+    # Columns that fill up the room have nothing open.
+    columns = np.concatenate([offered, np.zeros(room - offered.size, offered.dtype)])
+    shown = is_open[:, columns] & (np.arange(room) < offered.size)
+    found: Asked = forecast.engine.ask(
+        key,
+        forecast.fit,
+        matrix.data,
+        jnp.asarray(columns),
+        jnp.asarray(shown),
+        jnp.asarray(matrix.pending[:, columns]),
+        jnp.asarray(number),
+        room_for(best_of),
+        room_for(number),
+    )
+    found = jax.tree.map(np.asarray, found)
+    if (found.choice.row[:number] < 0).any():
+        raise FloatingPointError("the fit is not made of numbers; check the values for extremes")
+    mean, sd, low, high = in_campaign_units(found.predicted, forecast, calibrator)
+    proposals = [
+        Proposal(
+            row=int(found.choice.row[i]),
+            column=int(columns[found.choice.column[i]]),
+            mean=float(mean[i]),
+            sd=float(sd[i]),
+            low=float(low[i]),
+            high=float(high[i]),
+            probability=float(found.probability[i]),
+            gain=float(found.gain[i]),
+            reason=_reason(found, i, number, matrix.units.scale, where),
+        )
+        for i in range(number)
+    ]
+    reward, gain = (float(x[:number].sum()) for x in (found.predicted.mean, found.gain))
+    return Batch(proposals, reward, gain, float(found.optimum))
+
+
+def in_campaign_units(
+    predicted: Predicted, forecast: Forecast, calibrator: Calibrator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Mean, standard deviation and the two ends of the interval of predictions."""
+    units = forecast.matrix.units
+    mean, sd = units.back(predicted.mean), units.scale * np.asarray(predicted.sd, float)
+    ends = np.sort([units.back(end) for end in predicted.quantiles], axis=0)
+    return mean, sd, *calibrator.interval(mean, sd, *ends)
+
+
+def _reason(found: Asked, i: int, number: int, scale: float, where: str) -> str:
+    """Why an entry was chosen, one sentence."""
+    probability = f"{found.probability[i]:.0%}"
+    best = "the best" if number == 1 else f"one of the {number} best"
+    if found.hopeful[i]:
+        return f"Its expected value is {best} {where}; it is so with probability {probability}."
+    short = scale * float(found.best_mean - found.predicted.mean[i])
+    return (
+        f"Its answer tells {found.gain[i]:.2f} bits; it is expected {short:.3g} short of the best"
+        f" {where}, and is {best} with probability {probability}."
+    )

@@ -1,0 +1,335 @@
+"""A campaign: ask which entries to measure next, tell what came of them, ask again, for weeks."""
+
+import getpass
+import pathlib
+import secrets
+import time
+from collections.abc import Iterable, Sequence
+from os import PathLike
+from typing import Any, Self
+
+from smc_jax.campaign import outlook
+from smc_jax.campaign.answers import no_records, records_of
+from smc_jax.campaign.calibration import Calibrator
+from smc_jax.campaign.engine import Survey
+from smc_jax.campaign.exporting import export_lines
+from smc_jax.campaign.forecast import FEWEST, OnFit, forecast, is_enough
+from smc_jax.campaign.log import Added
+from smc_jax.campaign.matrix import matrix_of
+from smc_jax.campaign.plates import Plates
+from smc_jax.campaign.report import report_html
+from smc_jax.campaign.reporting import report_data
+from smc_jax.campaign.settings import checked_settings
+from smc_jax.campaign.snapshot import Fitted, Pair, Snapshot
+from smc_jax.campaign.storage import Conflict, Storage, TokenTaken
+from smc_jax.campaign.tables import read_records
+from smc_jax.campaign.types import CampaignError, Prediction, Progress, Status, Suggestion
+from smc_jax.campaign.writing import write_table, write_whole
+
+Path = str | PathLike[str]
+TRIES = 100  # how often an ask begins again because another process took an entry
+
+
+class Batch(list[Suggestion]):
+    """The suggestions of one ask."""
+
+    def __init__(self, suggestions: Iterable[Suggestion], token: str, names: Sequence[str]):
+        super().__init__(suggestions)
+        self.token = token  # an ask with the same token gives the same suggestions
+        self.names = names  # what a row, a column and a value are called
+
+    def save(self, path: Path) -> None:
+        """Writes the suggestions as CSV or Parquet, with room for the values to be filled in."""
+        header = [*self.names, "status", "mean", "sd", "low", "high", "probability", "bits", "why"]
+        write_table(path, header, [(one.row, one.column, None, None, *one[2:]) for one in self])
+
+
+class Campaign:
+    """One campaign in one file; several processes may ask and tell at once.
+
+    Nothing that was told is ever overwritten, and the file alone reproduces what will be suggested
+    next. `Campaign.new` makes a campaign, `Campaign(path)` opens it.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        source: str | None = None,
+        on_fit: OnFit = lambda done, total: None,
+    ):
+        """Opens a campaign.
+
+        Args:
+          path: of its file.
+          source: who asks and tells, for the history; the user's name by default.
+          on_fit: told how many fits are done, and how many in all, while the model is fitted.
+        """
+        self._storage = Storage.open(path)
+        self._source = _user() if source is None else source
+        self._settings = checked_settings(self._storage.settings())
+        self._on_fit = on_fit
+        self._cache = _cache_of(path)
+        self._kept: Snapshot | None = None
+        self.notes: list[str] = []  # what was understood of the last table that was read
+
+    @classmethod
+    def new(
+        cls, path: Path, table: Path | None = None, *, source: str | None = None, **settings: Any
+    ) -> Self:
+        """Makes a campaign, from a table of what is known or from nothing.
+
+        Args:
+          path: of its file, which must not exist.
+          table: values by row and column, long or wide, CSV or Parquet; see `tables.read_records`.
+          source: who makes it, for the history.
+          **settings: see `settings.SETTINGS`.
+        """
+        wanted = checked_settings(settings)
+        user = _user() if source is None else source
+        records = None
+        if table is not None:
+            named = {name: settings.get(name) for name in ("rows", "columns", "value")}
+            records = read_records(table, **named)  # type: ignore[arg-type]
+            user += f": {pathlib.Path(table).name}"
+        Storage.create(path, wanted, user, records).disconnect()
+        _cache_of(path).unlink(missing_ok=True)  # left of an earlier campaign of this name
+        made = cls(path, source=source)
+        made.notes = [] if records is None else records.notes
+        return made
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.disconnect()
+
+    def disconnect(self) -> None:
+        """Ends the connection; everything acknowledged is on the disk already."""
+        self._storage.disconnect()
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of the campaign."""
+        return dict(self._settings)
+
+    def set(self, **settings: Any) -> None:
+        """Changes settings from here on; the names of rows, columns and values stay."""
+        wanted = checked_settings(self._settings | settings)
+        for name in ("rows", "columns", "value", "maximise", "seed"):
+            if name in settings and settings[name] != self._settings[name]:
+                raise CampaignError(f"{name}: a campaign keeps it; make another campaign")
+        for name in settings:
+            self._storage.set(name, wanted[name], self._source)
+        self._settings, self._kept = wanted, None
+
+    def sizes(self) -> dict[str, int]:
+        """How many rows, columns and known, pending and failed entries there are."""
+        log, matrix = self._snapshot().log, self._snapshot().matrix
+        return {
+            "rows": len(log.row_ids),
+            "columns": len(log.column_ids),
+            "known": int(matrix.known.sum()),
+            "pending": int(matrix.pending.sum()),
+            "failed": len(log.failed_row),
+        }
+
+    @property
+    def names(self) -> tuple[str, str, str]:
+        """What a row, a column and a value are called."""
+        return self._settings["rows"], self._settings["columns"], self._settings["value"]
+
+    def _snapshot(self) -> Snapshot:
+        """The campaign as it is now; read again only where something was written or expired."""
+        now = time.time()
+        kept = self._kept
+        current = kept is not None and kept.log.position == self._storage.position()
+        if kept is None or not current or now >= kept.log.next_expiry:
+            log = self._storage.load(now)
+            # After the log: settings that are newer than it are followed by another position.
+            self._settings = checked_settings(self._storage.settings())
+            own = {name: self._settings[name] for name in ("maximise", "noise", "retry_failed")}
+            self._kept = kept = Snapshot(self._settings, log, matrix_of(log, **own))
+        return kept
+
+    def _fitted(self, now: Snapshot, *, refit: bool = True) -> Fitted | None:
+        """The fitted model; None where too little is known for one."""
+        if now.fitted is not None and (now.is_refitted or not refit):
+            return now.fitted
+        if not is_enough(now.matrix):
+            return None
+        found = forecast(
+            now.matrix,
+            self._settings,
+            position=now.log.position,
+            cache=self._cache,
+            refit=refit,
+            on_fit=self._on_fit,
+        )
+        answered = self._storage.answered_suggestions()
+        now.fitted = Fitted(found, Calibrator.of(found.errors, answered))
+        now.is_refitted = refit
+        return now.fitted
+
+    def ask(
+        self,
+        number: int = 10,
+        *,
+        rows: Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        closed: Iterable[Pair] = (),
+        plate: Plates | None = None,
+        token: str | None = None,
+        expires: float | None = None,
+        refit: bool = True,
+    ) -> Batch:
+        """Which entries to measure next; they are pending until they are answered or withdrawn.
+
+        Args:
+          number: how many.
+          rows: only these rows; None is all.
+          columns: only these columns, e.g. who is here today.
+          closed: entries, rows (column None) or columns (row None) that are closed for now.
+          plate: entries that must share a row, a column or a group; see `plates.Plates`.
+          token: a name for this ask; asked again with it, the same suggestions come back.
+          expires: hours after which the entries are no longer pending; None is never.
+          refit: whether the model is fitted to everything told; without, an earlier fit will do,
+            given what was told of each column meanwhile.
+        """
+        _at_least_one("number", number)
+        if expires is not None and not expires > 0:
+            raise CampaignError(f"expires: must be a positive number of hours, got {expires!r}")
+        if token is not None and not token.strip():
+            raise CampaignError("token: must be a name, got an empty text; leave it out")
+        token, closed = secrets.token_hex(4) if token is None else token, list(closed)
+        for _ in range(TRIES):
+            earlier = self._storage.ask_of(token)
+            if earlier is not None:
+                return Batch(earlier, token, self.names)
+            now = self._snapshot()
+            is_open = now.offered(rows, columns, closed)
+            fitted = self._fitted(now, refit=refit)
+            found = now.suggest(fitted, is_open, number, plate)
+            try:
+                self._storage.record_ask(
+                    token,
+                    found,
+                    position=now.log.position,
+                    fitted_at=None if fitted is None else fitted.forecast.fitted_at,
+                    expires=None if expires is None else time.time() + 3600.0 * expires,
+                    source=self._source,
+                )
+            except (Conflict, TokenTaken):
+                continue  # another process was faster
+            return Batch((one for *_, one in found), token, self.names)
+        raise CampaignError(
+            f"ask: other processes took the entries {TRIES} times over; ask for fewer, or later"
+        )
+
+    def best(
+        self,
+        number: int = 10,
+        *,
+        rows: Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        closed: Iterable[Pair] = (),
+        refit: bool = False,
+    ) -> list[Suggestion]:
+        """What `ask` would suggest, without making anything pending: quick, and as often as wanted.
+
+        The arguments are those of `ask`.
+        """
+        _at_least_one("number", number)
+        now = self._snapshot()
+        is_open = now.offered(rows, columns, closed)
+        return [one for *_, one in now.suggest(self._fitted(now, refit=refit), is_open, number)]
+
+    def tell(
+        self, answers: Path | Iterable[tuple[str, str, Any]], *, correct: bool = False
+    ) -> Added:
+        """Adds answers, all of them or none; late ones and ones that nobody asked for are welcome.
+
+        Args:
+          answers: a table, as for `new`; or (row, column, value), where the value is a number, or
+            one of the words failed, pending and withdrawn.
+          correct: whether another value of an entry replaces the earlier ones.
+        """
+        source = self._source
+        if isinstance(answers, str | PathLike):
+            records = read_records(answers, names=self.names)
+            source += f": {pathlib.Path(answers).name}"
+        else:
+            records = records_of(answers)
+        self.notes = records.notes
+        return self._storage.add(records, source=source, corrections=correct)
+
+    def add(self, *, rows: Iterable[str] = (), columns: Iterable[str] = ()) -> Added:
+        """Adds rows and columns of which nothing is known yet."""
+        return self._storage.add(no_records(rows, columns), source=self._source)
+
+    def close(self, pairs: Iterable[Pair]) -> int:
+        """Closes entries, rows (column None) or columns (row None) for good; how many were open."""
+        return self._storage.close(list(pairs), source=self._source)
+
+    def reopen(self, pairs: Iterable[Pair]) -> int:
+        """Opens again what was closed; how many were closed."""
+        return self._storage.close(list(pairs), source=self._source, closed=False)
+
+    def predict(self, pairs: Iterable[tuple[str, str]]) -> list[Prediction]:
+        """What the model says of any entries, known or not."""
+        now = self._snapshot()
+        fitted = self._fitted(now)
+        if fitted is None:
+            raise CampaignError(
+                f"predict: {now.matrix.known.sum()} known entries are too few, or all alike, for a"
+                f" model; tell at least {FEWEST} different ones"
+            )
+        return now.predict(fitted, pairs)
+
+    def _survey(self) -> tuple[Snapshot, Survey | None, Status]:
+        now = self._snapshot()
+        fitted = self._fitted(now)
+        found = None if fitted is None else outlook.survey_of(now.keys.predict, fitted.forecast)
+        return now, found, outlook.status_of(now, fitted, found)
+
+    def status(self) -> Status:
+        """How many entries are known, pending and failed, and whether more still pay."""
+        return self._survey()[-1]
+
+    def progress(self) -> Progress:
+        """The values in the order in which they were told."""
+        return outlook.progress_of(self._snapshot().log, maximise=self._settings["maximise"])
+
+    def report(self, path: Path) -> None:
+        """Writes one self-contained HTML page for people without Python."""
+        now, found, status = self._survey()
+        name, answered = self._storage.path.stem, self._storage.answered_suggestions()
+        write_whole(path, report_html(report_data(name, now, found, status, answered)).encode())
+
+    def export(self, path: Path, *, history: bool = False) -> None:
+        """Writes what is known as CSV or Parquet, from which `new` makes the same campaign.
+
+        Args:
+          path: ends in .csv, .csv.gz or .parquet.
+          history: every answer ever told, with its time and source, in place of what holds now.
+        """
+        told = self._storage.history() if history else None
+        write_table(path, *export_lines(self._snapshot().log, self.names, told))
+
+
+def _cache_of(path: Path) -> pathlib.Path:
+    """The file beside a campaign that keeps the fit."""
+    return pathlib.Path(f"{pathlib.Path(path)}-fit.npz")
+
+
+def _user() -> str:
+    """The name of the user, for the history."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container without names
+        return "unknown"
+
+
+def _at_least_one(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise CampaignError(f"{name}: must be a whole number of at least 1, got {value!r}")

@@ -1,0 +1,299 @@
+"""What each command of `smc-jax` does; every one prints what to do next."""
+
+import os
+import pathlib
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from tqdm import tqdm
+
+from smc_jax.campaign import show
+from smc_jax.campaign.campaign import Campaign
+from smc_jax.campaign.picture import progress_png
+from smc_jax.campaign.plates import Plates
+from smc_jax.campaign.settings import SETTINGS
+from smc_jax.campaign.tables import read_ids, read_pairs
+from smc_jax.campaign.types import COLUMN, ROW, CampaignError
+from smc_jax.campaign.writing import check_writable, write_table, write_whole
+
+CHANGEABLE = ("policy", "rank", "budget", "noise", "repeats", "retry_failed")
+
+
+class Flag(NamedTuple):
+    """One flag of a command."""
+
+    name: str
+    meaning: str
+    default: Any = None
+    kind: type = str
+
+
+class Command(NamedTuple):
+    """One command."""
+
+    run: Callable[[Any, list[str]], None]  # (flags by name, arguments)
+    arguments: tuple[str, ...]  # their names; one that ends in ... may be there several times
+    meaning: str  # what it does
+    flags: tuple[Flag, ...] = ()
+
+
+def _open(path: str) -> Campaign:
+    """The campaign, with a bar while its model is fitted."""
+    bar: list[Any] = []
+
+    def on_fit(done: int, total: int) -> None:
+        if not bar:
+            bar.append(tqdm(total=total, desc="fitting", unit="fit", file=sys.stderr, leave=False))
+        bar[0].update(done - bar[0].n)
+        if done == total:
+            bar.pop().close()
+
+    return Campaign(path, on_fit=on_fit)
+
+
+def _check_out(path: str, out: str | None, *, table: bool = True) -> None:
+    """Refuses a file that cannot be written before anything is asked, computed or recorded."""
+    if out is None:
+        return
+    check_writable(out, table=table)
+    if os.path.realpath(out) == os.path.realpath(path):
+        raise CampaignError(f"{out}: this is the campaign itself; name another file with --out")
+
+
+def _new(given: Any, arguments: list[str]) -> None:
+    (path,) = arguments
+    wanted: dict[str, Any] = {
+        flag.name: getattr(given, flag.name)
+        for flag in NEW_SETTINGS
+        if getattr(given, flag.name) is not None
+    }
+    if given.maximise is not None and given.minimise is not None:
+        raise CampaignError("--maximise and --minimise: give one of them")
+    wanted["maximise"] = given.minimise is None
+    value = given.maximise if given.minimise is None else given.minimise
+    if value:
+        wanted["value"] = value
+    with Campaign.new(path, given.table, **wanted) as campaign:
+        for note in campaign.notes:
+            print(note)
+        counts = campaign.sizes()
+    print(f"{path}: {show.counted(counts)}.")
+    print(f"Next: smc-jax ask {path} --number=20 --out=next.csv")
+
+
+def _ask(given: Any, arguments: list[str]) -> None:
+    (path,) = arguments
+    with _open(path) as campaign:
+        _check_out(path, given.out)
+        rows, columns, _ = campaign.names
+        named = {"rows": rows, "columns": columns}
+        closed = [] if given.closed is None else read_pairs(given.closed, partial=True, **named)
+        found = campaign.ask(
+            given.number,
+            rows=None if given.only_rows is None else read_ids(given.only_rows, name=rows),
+            columns=None
+            if given.only_columns is None
+            else read_ids(given.only_columns, name=columns),
+            closed=closed,
+            plate=None if given.plate is None else _plate(given.plate, **named),
+            token=given.token,
+            expires=given.expires,
+            refit=given.refit,
+        )
+    print(show.suggestions(found, found.names))
+    if len(found) < given.number:
+        known = "" if given.token is None else ", or the token was asked before with fewer"
+        print(f"Only {len(found)} entries were open{known}.")
+    print(f"\nToken {found.token}: asked again with --token={found.token}, the same entries come.")
+    if given.out is not None:
+        found.save(given.out)
+        print(f"Next: measure, fill in the column {found.names[2]!r} of {given.out} (or write"
+              f" failed into its status), then: smc-jax tell {path} {given.out}")  # fmt: skip
+    else:
+        row, column, value = found.names
+        print(f"Next: measure, write a CSV with {row}, {column} and {value}, then:"
+              f" smc-jax tell {path} answers.csv")  # fmt: skip
+
+
+def _plate(text: str, **named: str) -> Plates:
+    """`row`, `column`, or a CSV of ids and their groups whose header names the axis."""
+    if text in (ROW, COLUMN):
+        return Plates(text)
+    return Plates.read(text, **named)
+
+
+def _tell(given: Any, arguments: list[str]) -> None:
+    path, *tables = arguments
+    with _open(path) as campaign:
+        for table in tables:
+            added = campaign.tell(table, correct=given.correct)
+            for note in campaign.notes:
+                print(note)
+            print(f"{table}: {show.added(added)}.")
+    print(f"Next: smc-jax ask {path} --number=20 --out=next.csv, or smc-jax status {path}")
+
+
+def _predict(given: Any, arguments: list[str]) -> None:
+    path, table = arguments
+    with _open(path) as campaign:
+        _check_out(path, given.out)
+        rows, columns, _ = campaign.names
+        pairs = read_pairs(table, rows=rows, columns=columns)
+        found = campaign.predict(pairs)  # type: ignore[arg-type]
+        names = campaign.names
+    if given.out is not None:
+        header = [rows, columns, "mean", "sd", "low", "high", "known"]
+        write_table(given.out, header, found)
+    print(show.predictions(found, names))
+    print("Intervals hold the next measurement in 90 of 100 cases.")
+    print(f"Next: smc-jax ask {path}" + ("" if given.out else "; --out=FILE.csv keeps the table"))
+
+
+def _status(given: Any, arguments: list[str]) -> None:
+    (path,) = arguments
+    with _open(path) as campaign:
+        _check_out(path, given.png, table=False)
+        status, progress, names = campaign.status(), campaign.progress(), campaign.names
+        maximise = campaign.settings["maximise"]
+    print(show.status(status, names, maximise=maximise))
+    if progress.value.size:
+        print(show.plot(progress.best, f"best {names[2]} so far, in the order told"))
+    if given.png is not None:
+        write_whole(given.png, progress_png(progress, value_name=names[2], maximise=maximise))
+        print(f"{given.png} has the picture.")
+    print(f"Next: smc-jax ask {path}, or smc-jax report {path}")
+
+
+def _report(given: Any, arguments: list[str]) -> None:
+    (path,) = arguments
+    out = given.out or str(pathlib.Path(path).with_suffix(".html"))
+    with _open(path) as campaign:
+        _check_out(path, out, table=False)
+        campaign.report(out)
+    print(f"{out}: one file, to be opened in any browser.\nNext: smc-jax ask {path}")
+
+
+def _close(given: Any, arguments: list[str], closed: bool = True) -> None:
+    path, table = arguments
+    with _open(path) as campaign:
+        rows, columns, _ = campaign.names
+        pairs = read_pairs(table, rows=rows, columns=columns, partial=True)
+        changed = campaign.close(pairs) if closed else campaign.reopen(pairs)
+    print(f"{table}: {changed} of {len(pairs)} were {'open' if closed else 'closed'} before.")
+    print(f"Next: smc-jax ask {path}")
+
+
+def _reopen(given: Any, arguments: list[str]) -> None:
+    _close(given, arguments, closed=False)
+
+
+def _add(given: Any, arguments: list[str]) -> None:
+    (path,) = arguments
+    if given.rows is None and given.columns is None:
+        raise CampaignError("add: give --rows=FILE, --columns=FILE or both, one id a line")
+    with _open(path) as campaign:
+        rows, columns, _ = campaign.names
+        added = campaign.add(
+            rows=[] if given.rows is None else read_ids(given.rows, name=rows),
+            columns=[] if given.columns is None else read_ids(given.columns, name=columns),
+        )
+    print(f"{path}: {show.added(added)}.\nNext: smc-jax ask {path}")
+
+
+def _set(given: Any, arguments: list[str]) -> None:
+    (path,) = arguments
+    wanted = {name: getattr(given, name) for name in CHANGEABLE if given[name].present}
+    if not wanted:
+        raise CampaignError(f"set: give one of {', '.join(f'--{name}' for name in CHANGEABLE)}")
+    with _open(path) as campaign:
+        campaign.set(**wanted)
+    print(
+        f"{path}: {', '.join(f'{name} is {value}' for name, value in wanted.items())} from here on."
+    )
+    print(f"Next: smc-jax ask {path}")
+
+
+def _export(given: Any, arguments: list[str]) -> None:
+    (path,) = arguments
+    if given.out is None:
+        raise CampaignError("export: give --out=FILE.csv, FILE.csv.gz or FILE.parquet")
+    with _open(path) as campaign:
+        _check_out(path, given.out)
+        campaign.export(given.out, history=given.history)
+    print(f"{given.out}: {'everything that was ever told' if given.history else 'what holds now'}.")
+    print(f"Next: smc-jax new OTHER.db --table={given.out} begins another campaign with it.")
+
+
+def _setting_flag(name: str) -> Flag:
+    """A flag for a setting of the campaign; it has no default, so that what is given is known."""
+    kinds = {"rank": int, "budget": int, "seed": int, "noise": float}
+    default, meaning = SETTINGS[name]
+    return Flag(name, meaning, None, bool if isinstance(default, bool) else kinds.get(name, str))
+
+
+NEW_SETTINGS = tuple(_setting_flag(name) for name in SETTINGS if name not in ("maximise", "value"))
+OUT = Flag("out", "the file to write")
+COMMANDS = {
+    "new": Command(
+        _new,
+        ("CAMPAIGN",),
+        "makes a campaign, from a table of what is known or empty",
+        (
+            Flag("table", "what is known: a long or a wide table, CSV or Parquet"),
+            Flag("maximise", "the column of the values, of which high ones are wanted"),
+            Flag("minimise", "the column of the values, of which low ones are wanted"),
+            *NEW_SETTINGS,
+        ),
+    ),
+    "ask": Command(
+        _ask,
+        ("CAMPAIGN",),
+        "suggests which entries to measure next",
+        (
+            Flag("number", "how many entries", 10, int),
+            Flag("out", "a .csv, .csv.gz or .parquet file for the suggestions"),
+            Flag("only_rows", "a file with the only rows that are wanted, one id a line"),
+            Flag("only_columns", "a file with the only columns that are wanted"),
+            Flag("closed", "a CSV of pairs, rows or columns that are closed for now"),
+            Flag("plate", "what the entries must share: row, column, or a CSV of ids and groups"),
+            Flag("token", "a name for this ask; asked again with it, the same entries come"),
+            Flag("expires", "hours after which the entries are free again", None, float),
+            Flag("refit", "whether the model is fitted to all that was told", True, bool),
+        ),
+    ),
+    "tell": Command(
+        _tell,
+        ("CAMPAIGN", "TABLE..."),
+        "adds answers: values, failures and withdrawals",
+        (Flag("correct", "whether other values replace the earlier ones", False, bool),),
+    ),
+    "predict": Command(_predict, ("CAMPAIGN", "PAIRS"), "forecasts any entries", (OUT,)),
+    "status": Command(
+        _status,
+        ("CAMPAIGN",),
+        "says where the campaign stands, and whether more still pays",
+        (Flag("png", "a file for a picture of the progress"),),
+    ),
+    "report": Command(_report, ("CAMPAIGN",), "writes one HTML page to pass on", (OUT,)),
+    "close": Command(_close, ("CAMPAIGN", "PAIRS"), "closes pairs, rows or columns for good"),
+    "reopen": Command(_reopen, ("CAMPAIGN", "PAIRS"), "opens them again"),
+    "add": Command(
+        _add,
+        ("CAMPAIGN",),
+        "adds rows and columns of which nothing is known",
+        tuple(Flag(name, f"a file with new {name}, one id a line") for name in ("rows", "columns")),
+    ),
+    "set": Command(
+        _set,
+        ("CAMPAIGN",),
+        "changes settings from here on",
+        tuple(_setting_flag(name) for name in CHANGEABLE),
+    ),
+    "export": Command(
+        _export,
+        ("CAMPAIGN",),
+        "writes a table of everything known",
+        (OUT, Flag("history", "whether every answer ever told is written", False, bool)),
+    ),
+}

@@ -1,0 +1,235 @@
+"""From a matrix to a fit, suggestions and predictions: compiled programs for one kind of campaign.
+
+The model is fitted anew from the observations alone, so that a log reproduces what was suggested.
+Everything that is asked of some columns costs what these columns cost.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+from jax.scipy.special import ndtr
+from jax.scipy.stats import norm
+
+from smc_jax import presets
+from smc_jax.algebra.batching import mapped
+from smc_jax.beliefs.base import Belief, parameter_draws
+from smc_jax.beliefs.held import held
+from smc_jax.model import gaussian
+from smc_jax.model.parameters import Parameters
+from smc_jax.observations import Observations
+from smc_jax.policies import ensemble
+from smc_jax.policies.base import Mixture, Setting, predictor
+from smc_jax.policies.information import gaussian_gain
+from smc_jax.policies.registry import make_policy
+from smc_jax.predictions import Predicted, summary
+from smc_jax.recommender import choose_several
+from smc_jax.types import Choice, Offer
+
+RULES = ("ids", "thompson", "greedy", "ucb", "random")
+LEVELS = (0.05, 0.95)  # quantiles of a prediction
+DRAWS = 32  # parameter draws behind a prediction
+
+
+class Asked(NamedTuple):
+    """Choices [n], and what is known of each when it is asked."""
+
+    choice: Choice  # row, and position among the columns that were offered; -1 where none is left
+    predicted: Predicted  # [n]  the next measurement; quantiles at LEVELS
+    probability: Array  # [n]  to be one of the `wanted` best entries on offer
+    gain: Array  # [n]  bits, once the entries before it and the pending ones are known
+    hopeful: Array  # [n] bool: its expected value is one of the `wanted` highest
+    best_mean: Array  # []  the highest expected value on offer
+    optimum: Array  # []  expected average of the `wanted` best entries on offer
+
+
+class Survey(NamedTuple):
+    """What is left to find."""
+
+    mean: Array  # [D, N]
+    sd: Array  # [D, N]  without the noise of a measurement
+    chance: Array  # []  that an entry left is better than the best value so far
+    improvement: Array  # [D, N]  expected excess over the best value so far
+    noise: Array  # []  standard deviation of a measurement
+
+
+class Engine(NamedTuple):
+    """Compiled programs; `columns` [C] are those that are offered, by number."""
+
+    fit: Callable[[Array, Observations], Any]  # (key, data) -> fit
+    # (key, fit, data, columns, open [D, C], pending [D, C], wanted, best_of, number)
+    ask: Callable[..., Asked]
+    predict: Callable[[Array, Any, Observations, Array, Array], Predicted]  # rows, columns [M]
+    survey: Callable[[Array, Any, Observations, Array, Array], Survey]  # (..., open, best)
+
+
+class Focused(NamedTuple):
+    """A fit, and the columns that a question is about."""
+
+    fit: Any
+    columns: Array  # [C]
+
+
+def _focused(belief: Belief) -> Belief:
+    """The belief about some columns of the matrix alone, at a fit that is handed over."""
+
+    def draw(key: Array, state: Focused) -> Parameters:
+        return belief.draw(key, state.fit).at_columns(state.columns)
+
+    return held(belief)._replace(
+        draw=draw, diagnose=lambda state: belief.diagnose(state.fit), point=False
+    )
+
+
+def _describe(
+    key: Array,
+    belief: Belief,
+    state: Focused,
+    data: Observations,
+    is_open: Array,
+    pending: Array,
+    wanted: Array,
+    choice: Choice,
+) -> Asked:
+    """What is known of chosen entries of a matrix of the columns in question."""
+    parameter_key, sample_key = jax.random.split(key)
+    parameters = parameter_draws(parameter_key, belief, state, DRAWS)
+    members = ensemble.start(sample_key, parameters, data)
+    row, column = (jnp.maximum(index, 0) for index in choice)
+
+    def highest(values: Array) -> tuple[Array, Array]:
+        """Which of the entries are among the `wanted` highest values, and their average."""
+        found, _ = lax.top_k(values.ravel(), min(row.size, values.size))
+        counted = jnp.arange(found.size) < wanted
+        last = jnp.where(counted, found, jnp.inf).min()
+        return values[row, column] >= last, jnp.where(counted, found, 0.0).sum() / wanted
+
+    def one(draw: ensemble.Ensemble) -> tuple[Array, Mixture, Array, Array]:
+        w, b, latent = draw.parameters.loadings, draw.parameters.intercepts, draw.column
+        mean, sample = (b[:, None] + w @ x.T for x in (latent.mean, latent.sample))
+        # The mirror image of a sample around the mean is as likely as the sample itself.
+        samples = jnp.stack([sample, 2.0 * mean - sample])
+        of_samples = lax.map(highest, jnp.where(is_open, samples, -jnp.inf))
+        variance = jnp.einsum("nk,nkl,nl->n", w[row], latent.covariance[column], w[row])
+        noise = jnp.broadcast_to(draw.parameters.noise(), (data.columns,))[column]
+        own = Mixture(mean[row, column], jnp.maximum(variance, 0.0), noise)
+        return mean, own, *of_samples
+
+    everywhere, mixture, is_best, average_best = mapped(one, members, on_cpu=1)
+    average = jnp.where(is_open, everywhere.mean(0), -jnp.inf)
+    return Asked(
+        choice=choice,
+        predicted=summary(mixture, jnp.asarray(LEVELS), noise=True),
+        probability=is_best.mean((0, 1)),
+        gain=_gains(ensemble.expect_all(members, data, pending), row, column),
+        hopeful=highest(average)[0],
+        best_mean=average.max(),
+        optimum=average_best.mean(),
+    )
+
+
+def _gains(members: ensemble.Ensemble, row: Array, column: Array) -> Array:
+    """Bits that each entry tells once the entries before it are known."""
+
+    def one(members: ensemble.Ensemble, entry: tuple[Array, Array]) -> tuple[Any, Array]:
+        row, n = entry
+        mean, variance, _ = (x[:, row] for x in ensemble.predict_column(members, n))
+        noise = jax.vmap(lambda parameters: parameters.noise_at(n))(members.parameters) ** 2
+        total = (variance + noise).mean(0) + mean.var(0)
+        gained = gaussian_gain(total, jnp.exp(jnp.log(noise).mean(0)))
+        return ensemble.expect(members, row, n)[0], gained / jnp.log(2.0)
+
+    return lax.scan(one, members, (row, column))[1]
+
+
+def _survey(
+    belief: Belief, key: Array, fit: Any, data: Observations, is_open: Array, best: Array
+) -> Survey:
+    """Moments of all entries, summed up draw by draw."""
+    keys = jax.random.split(key, DRAWS)
+
+    def one(before: Any, numbered: tuple[Array, Array]) -> tuple[Any, tuple[Array, Array]]:
+        (average, square, improvement), (number, key) = before, numbered
+        draw_key, sample_key = jax.random.split(key)
+        parameters = belief.draw(draw_key, fit)
+        columns, latents = gaussian.sample_columns(sample_key, parameters, data)
+        mean, variance = gaussian.entry_moments(parameters, columns)
+        sample = parameters.intercepts[:, None] + parameters.loadings @ latents.T
+        beaten = (is_open & (sample > best)).any()
+        deviation = jnp.sqrt(jnp.maximum(variance, 1e-12))
+        z = (mean - best) / deviation
+        excess = deviation * (z * ndtr(z) + norm.pdf(z))
+        # Deviations from the mean so far (Welford 1962): a sum of squares would lose them.
+        away = mean - average
+        square = square + variance + away**2 * (number - 1.0) / number
+        after = (average + away / number, square, improvement + excess)
+        noise = jnp.sqrt(jnp.mean(parameters.noise() ** 2))
+        return after, (beaten, noise)
+
+    nothing = jnp.zeros((data.rows, data.columns))
+    numbers = jnp.arange(1.0, DRAWS + 1.0)
+    found, (beaten, noise) = lax.scan(one, (nothing, nothing, nothing), (numbers, keys))
+    mean, square, improvement = found
+    sd = jnp.sqrt(jnp.maximum(square, 0.0) / DRAWS)
+    return Survey(mean, sd, beaten.mean(), improvement / DRAWS, noise.mean())
+
+
+def _policy_settings(rule: str, best_of: int) -> dict[str, Any]:
+    if rule == "ids":
+        return {"best_of": best_of}
+    return {"noisy": False} if rule == "thompson" else {}
+
+
+@functools.lru_cache(maxsize=16)
+def engine(*, rank: int, fixed_noise: float | None, rule: str) -> Engine:
+    """The programs of campaigns with these settings.
+
+    Args:
+      rank: K, the bound on the rank.
+      fixed_noise: the known variance of a measurement in the model's units; None is learned.
+      rule: one of RULES.
+    """
+    preset = presets.campaign(rank=rank, fixed_noise=fixed_noise)
+    belief = preset.belief()
+    focused = _focused(belief)
+
+    def fit(key: Array, data: Observations) -> Any:
+        init_key, refit_key = jax.random.split(key)
+        return belief.refit(refit_key, belief.init(init_key, data), data)
+
+    def ask(
+        key: Array,
+        fit: Any,
+        data: Observations,
+        columns: Array,
+        is_open: Array,
+        pending: Array,
+        wanted: Array,
+        best_of: int,
+        number: int,
+    ) -> Asked:
+        refit_key, choose_key, describe_key = jax.random.split(key, 3)
+        setting = Setting(focused, entry_noise=False)
+        policy = make_policy(rule, setting, **_policy_settings(rule, best_of))
+        data, state = data.at_columns(columns), Focused(fit, columns)
+        offer = Offer(None, is_open, jnp.ones(is_open.shape))
+        begun = policy.init(refit_key, data, offer, state)
+        fitted = policy.refit(refit_key, begun, data, offer)
+        choice = choose_several(choose_key, policy, fitted, data, offer, pending, number)
+        return _describe(describe_key, focused, state, data, is_open, pending, wanted, choice)
+
+    mixture = predictor(belief)
+
+    def predict(key: Array, fit: Any, data: Observations, rows: Array, columns: Array) -> Predicted:
+        found = mixture(key, fit, data, rows, columns, DRAWS)
+        return summary(found, jnp.asarray(LEVELS), noise=True)
+
+    return Engine(
+        fit=jax.jit(fit),
+        ask=jax.jit(ask, static_argnums=(7, 8)),
+        predict=jax.jit(predict),
+        survey=jax.jit(functools.partial(_survey, belief)),
+    )

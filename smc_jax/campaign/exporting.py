@@ -1,0 +1,60 @@
+"""Tables of a campaign: what holds now, or everything that was ever told."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import zip_longest
+from typing import Any
+
+from smc_jax.campaign.log import Log
+from smc_jax.campaign.storage import Told
+
+
+def export_lines(
+    log: Log, names: Sequence[str], told: Iterable[Told] | None
+) -> tuple[list[str], list[Sequence[Any]]]:
+    """Header and lines of the table.
+
+    Args:
+      log: what holds now.
+      names: what a row, a column and a value are called.
+      told: the answers to be written in place of what holds now.
+    """
+    if told is not None:
+        header = [*names, "status", "time", "source", "correction"]
+        return header, [
+            (one.row, one.column, one.value, _status(one.kind), _time(one.time), one.source,
+             one.correction)
+            for one in told
+        ]  # fmt: skip
+    return [*names, "status"], list(_holding(log))
+
+
+def _holding(log: Log) -> Iterator[Sequence[Any]]:
+    """The values that count, in the order told; what failed or is pending; and all other ids."""
+    for row, column, value in zip(log.row, log.column, log.value, strict=True):
+        yield log.row_ids[row], log.column_ids[column], float(value), "ok"
+    for kind, rows, columns in (
+        ("failed", log.failed_row, log.failed_column),
+        ("pending", log.pending_row, log.pending_column),
+    ):
+        for row, column in zip(rows, columns, strict=True):
+            yield log.row_ids[row], log.column_ids[column], None, kind
+    for row, column in _unmentioned(log):
+        yield log.row_ids[row], log.column_ids[column], None, None
+
+
+def _unmentioned(log: Log) -> Iterator[tuple[int, int]]:
+    """Entries that name every row and every column of which nothing is known."""
+    rows, columns = set(range(len(log.row_ids))), set(range(len(log.column_ids)))
+    own = rows.difference(log.row, log.failed_row, log.pending_row)
+    others = columns.difference(log.column, log.failed_column, log.pending_column)
+    if rows and columns:
+        yield from zip_longest(sorted(own), sorted(others), fillvalue=0)
+
+
+def _status(kind: str) -> str:
+    return "ok" if kind == "value" else kind
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

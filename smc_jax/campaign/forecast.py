@@ -1,0 +1,166 @@
+"""The fitted model of a campaign: a function of what was told, kept in a file beside the campaign.
+
+The file is a cache: it may be thrown away at any time, and is made again from the campaign alone.
+"""
+
+import contextlib
+import hashlib
+import os
+import pathlib
+import secrets
+import zipfile
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+import smc_jax
+from smc_jax.campaign.calibration import Errors, errors_of, folds_of
+from smc_jax.campaign.engine import Engine, engine
+from smc_jax.campaign.matrix import Matrix, Units
+
+OnFit = Callable[[int, int], None]
+FEWEST = 5  # values that a model needs
+RANK = 10
+
+
+class Forecast(NamedTuple):
+    """A fit with the programs that belong to it."""
+
+    engine: Engine
+    fit: Any
+    fitted_at: int  # position of the log that the model was fitted to
+    matrix: Matrix  # everything that was told, in the units of the fit
+    errors: Errors  # of the model on known entries that it was fitted without
+
+
+class Kept(NamedTuple):
+    """What the cache holds."""
+
+    fit: Any
+    stamp: str  # of the observations that it was fitted to
+    fitted_at: int
+    units: Units
+    errors: Errors
+
+
+class Keys(NamedTuple):
+    """All randomness of a campaign, from its seed and a position of the log."""
+
+    fit: jax.Array
+    check: jax.Array
+    ask: jax.Array
+    predict: jax.Array
+
+
+def keys_at(seed: int, position: int) -> Keys:
+    """The keys at a position; a fit, and a check of it, have the same at all of them."""
+    fit, check, ask, predict = jax.random.split(jax.random.key(seed), 4)
+    own = (jax.random.fold_in(key, position) for key in (ask, predict))
+    return Keys(fit, check, *own)
+
+
+def is_enough(matrix: Matrix) -> bool:
+    """Whether there are values that a model can learn something from."""
+    values = np.asarray(matrix.data.average())[matrix.known]
+    return values.size >= FEWEST and float(np.ptp(values)) > 0.0
+
+
+def engine_of(matrix: Matrix, settings: dict[str, Any]) -> Engine:
+    """The programs for a campaign with these settings."""
+    noise, rank = settings["noise"], settings["rank"] or RANK
+    fixed = None if noise is None else (noise / matrix.units.scale) ** 2
+    return engine(rank=min(rank, matrix.data.rows), fixed_noise=fixed, rule=settings["policy"])
+
+
+def forecast(
+    matrix: Matrix,
+    settings: dict[str, Any],
+    *,
+    position: int,
+    cache: pathlib.Path,
+    refit: bool,
+    on_fit: OnFit,
+) -> Forecast:
+    """The model fitted to the matrix, from the cache where that has it.
+
+    Args:
+      matrix: what was told.
+      settings: of the campaign.
+      position: of the log that the matrix is from.
+      cache: the file beside the campaign.
+      refit: whether the model must be fitted to all of the matrix; if not, a fit to fewer values,
+        or columns, will do.
+      on_fit: told how many fits are done, and how many there are in all.
+    """
+    programs = engine_of(matrix, settings)
+    keys = keys_at(settings["seed"], 0)
+    shapes = jax.eval_shape(programs.fit, keys.fit, matrix.data)
+    kind = _digest(smc_jax.__version__, jax.__version__, settings["seed"], settings["noise"])
+    kind += _digest(*(str(leaf) for leaf in jax.tree.leaves(shapes)), matrix.units.sign)
+    kind += _digest(matrix.transposed)
+    kept = _read(cache, shapes, kind)
+    if kept is None or refit:
+        # The units too: twice the values are the same data in other units.
+        leaves = (np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(matrix.data))
+        stamp = _digest(*matrix.units, *leaves)
+    if kept is not None and (not refit or kept.stamp == stamp):
+        matrix = matrix.in_units(kept.units)
+        programs = engine_of(matrix, settings)  # a known noise is another number in other units
+        return Forecast(programs, kept.fit, kept.fitted_at, matrix, kept.errors)
+    total = 1 + folds_of(matrix)
+    on_fit(0, total)
+    fit = jax.block_until_ready(programs.fit(keys.fit, matrix.data))
+    on_fit(1, total)
+    errors = errors_of(keys.check, programs, matrix, lambda fold: on_fit(1 + fold, total))
+    _write(cache, Kept(fit, stamp, position, matrix.units, errors), kind)
+    return Forecast(programs, fit, position, matrix, errors)
+
+
+def _digest(*parts: object) -> str:
+    content = hashlib.sha256()
+    for part in parts:
+        content.update(part if isinstance(part, bytes) else repr(part).encode())
+        content.update(b"|")
+    return content.hexdigest()
+
+
+def _read(cache: pathlib.Path, shapes: Any, kind: str) -> Kept | None:
+    """What was kept; None where there is nothing, or something of another kind."""
+    leaves, structure = jax.tree.flatten(shapes)
+    try:
+        with cache.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+            if str(file["kind"]) != kind:
+                return None
+            found = [file[f"leaf{i}"] for i in range(len(leaves))]
+            units = Units(*(float(x) for x in file["units"]))
+            stamp, fitted_at = str(file["stamp"]), int(file["fitted_at"])
+            errors = Errors(file["errors_mean"], file["errors_ratio"])
+    except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile):
+        return None
+    pairs = zip(found, leaves, strict=True)
+    if any(x.shape != y.shape or x.dtype != y.dtype for x, y in pairs):
+        return None
+    return Kept(jax.tree.unflatten(structure, found), stamp, fitted_at, units, errors)
+
+
+def _write(cache: pathlib.Path, kept: Kept, kind: str) -> None:
+    """Keeps the fit, whole or not at all; a folder that cannot be written costs the next fit."""
+    told: dict[str, Any] = {
+        "kind": kind,
+        "stamp": kept.stamp,
+        "fitted_at": kept.fitted_at,
+        "units": kept.units,
+        "errors_mean": kept.errors.mean,
+        "errors_ratio": kept.errors.ratio,
+    }
+    told |= {f"leaf{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(kept.fit))}
+    draft = cache.with_name(f".{cache.name}.{secrets.token_hex(4)}")
+    with contextlib.suppress(OSError):
+        try:
+            with draft.open("xb") as stream:
+                np.savez(stream, **told)
+            os.replace(draft, cache)
+        finally:
+            draft.unlink(missing_ok=True)

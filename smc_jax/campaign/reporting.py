@@ -1,0 +1,52 @@
+"""What a report shows, gathered from a campaign."""
+
+import time
+
+import numpy as np
+
+import smc_jax
+from smc_jax.campaign.engine import Survey
+from smc_jax.campaign.outlook import progress_of
+from smc_jax.campaign.snapshot import Snapshot
+from smc_jax.campaign.types import Calibration, ReportData, Status
+
+BEST = 20  # entries in the table of the best
+
+
+def report_data(
+    name: str, now: Snapshot, survey: Survey | None, status: Status, answered: Calibration
+) -> ReportData:
+    """Everything that a report shows, in the units and the orientation of the campaign."""
+    settings, log, matrix = now.settings, now.log, now.matrix
+    maximise = settings["maximise"]
+    average = matrix.units.back(matrix.data.average())
+    known = matrix.turned(np.where(matrix.known, average, np.nan))
+    nothing = np.full(known.shape, np.nan)
+    mean = nothing if survey is None else matrix.turned(matrix.units.back(survey.mean))
+    sd = nothing if survey is None else matrix.turned(matrix.units.scale * np.asarray(survey.sd))
+    rows, columns = np.nonzero(~np.isnan(known))
+    order = np.argsort(known[rows, columns] * (-1 if maximise else 1), kind="stable")[:BEST]
+    best = [
+        (log.row_ids[rows[i]], log.column_ids[columns[i]], float(known[rows[i], columns[i]]))
+        for i in order
+    ]
+    return ReportData(
+        name=name,
+        settings=settings,
+        row_name=settings["rows"],
+        column_name=settings["columns"],
+        value_name=settings["value"],
+        maximise=maximise,
+        row_ids=log.row_ids,
+        column_ids=log.column_ids,
+        known=known,
+        mean=mean,
+        sd=sd,
+        suggestions=log.last_suggestions,
+        best=best,
+        status=status,
+        progress=progress_of(log, maximise=maximise),
+        calibration=answered,
+        made_at=time.time(),
+        version=smc_jax.__version__,
+    )

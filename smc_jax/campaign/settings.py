@@ -1,0 +1,72 @@
+"""The settings of a campaign: what there is, what it means, and what is refused."""
+
+from typing import Any, NamedTuple
+
+from smc_jax.campaign.answers import LARGEST
+from smc_jax.campaign.engine import RULES
+from smc_jax.campaign.types import CampaignError
+
+
+class Setting(NamedTuple):
+    """One setting."""
+
+    default: Any
+    meaning: str
+
+
+SETTINGS = {
+    "rows": Setting("row", "what a row is, as the table calls it"),
+    "columns": Setting("column", "what a column is, as the table calls it"),
+    "value": Setting("value", "what is measured, as the table calls it"),
+    "maximise": Setting(True, "whether high values are wanted, or low ones"),
+    "noise": Setting(None, "the known standard deviation of a measurement; none: it is learned"),
+    "repeats": Setting(False, "whether an entry may be measured again; its values are averaged"),
+    "retry_failed": Setting(False, "whether an entry whose measurement failed may be asked again"),
+    "policy": Setting("ids", f"how entries are chosen: {', '.join(RULES)}"),
+    "rank": Setting(None, "the bound on the rank of the model; none: 10, or the shorter side"),
+    "budget": Setting(None, "how many measurements are planned in all; none: not known"),
+    "seed": Setting(0, "of all randomness"),
+}
+WHOLE = {"rank": 1, "budget": 1, "seed": 0}  # the least whole number that is allowed
+
+
+def checked_settings(given: dict[str, Any]) -> dict[str, Any]:
+    """All settings, with defaults for what is not given."""
+    for name in given:
+        if name not in SETTINGS:
+            raise CampaignError(f"{name}: no such setting; choose from {', '.join(SETTINGS)}")
+    settings = {name: one.default for name, one in SETTINGS.items()} | given
+    for name, value in settings.items():
+        _check(name, value)
+    names = [settings[name] for name in ("rows", "columns", "value")]
+    if "status" in (name.strip().lower() for name in names):
+        raise CampaignError("rows, columns, value: none may be named status, which a table has too")
+    if len(set(names)) < len(names):
+        raise CampaignError(f"rows, columns, value: must be three names, got {', '.join(names)}")
+    return settings
+
+
+def _check(name: str, value: Any) -> None:
+    """Refuses a value that the setting cannot have."""
+    kind = SETTINGS[name].default
+    if isinstance(kind, bool):
+        if not isinstance(value, bool):
+            raise CampaignError(f"{name}: must be true or false, got {value!r}")
+    elif name == "policy":
+        if value not in RULES:
+            raise CampaignError(f"policy: unknown {value!r}; choose from {', '.join(RULES)}")
+    elif isinstance(kind, str):
+        if not isinstance(value, str) or not value.strip():
+            raise CampaignError(f"{name}: must be a name, got {value!r}")
+    elif value is None:
+        return
+    elif name in WHOLE:
+        most = 2**32 - 1
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise CampaignError(f"{name}: must be a whole number, got {value!r}")
+        if not WHOLE[name] <= value <= most:
+            raise CampaignError(f"{name}: must lie in {WHOLE[name]} to {most}, got {value!r}")
+    elif isinstance(value, bool) or not isinstance(value, int | float):
+        raise CampaignError(f"{name}: must be a positive number, got {value!r}")
+    elif not 1.0 / LARGEST <= value <= LARGEST:
+        raise CampaignError(f"{name}: must be a positive number from 1e-30 to 1e30, got {value!r}")

@@ -1,0 +1,120 @@
+"""What the command line prints: tables and a plot of plain text."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from smc_jax.campaign.log import Added
+from smc_jax.campaign.types import Prediction, Status, Suggestion
+
+WIDTH = 60  # of a plot, in characters
+BARS = " ▁▂▃▄▅▆▇█"
+
+
+def figure(value: float) -> str:
+    """A number in four digits, a dash where there is none."""
+    return "-" if np.isnan(value) else f"{value:.4g}"
+
+
+def table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Columns of text, the first two to the left, numbers to the right."""
+    cells = [list(header), *(list(line) for line in lines)]
+    widths = [max(len(line[j]) for line in cells) for j in range(len(header))]
+    made = []
+    for line in cells:
+        parts = [
+            one.ljust(width) if j < 2 or header[j] == "why" else one.rjust(width)
+            for j, (one, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        made.append("  ".join(parts).rstrip())
+    return "\n".join(made)
+
+
+def suggestions(found: Sequence[Suggestion], names: Sequence[str]) -> str:
+    """The table of an ask."""
+    row, column, _ = names
+    header = [row, column, "expected", "sd", "90 % interval", "P(best)", "bits", "why"]
+    lines = [
+        [
+            one.row,
+            one.column,
+            figure(one.mean),
+            figure(one.sd),
+            _interval(one.low, one.high),
+            "-" if np.isnan(one.probability) else f"{one.probability:.0%}",
+            "-" if np.isnan(one.gain) else f"{one.gain:.2f}",
+            one.reason,
+        ]
+        for one in found
+    ]
+    return table(header, lines)
+
+
+def _interval(low: float, high: float) -> str:
+    return "-" if np.isnan(low) else f"{figure(low)} to {figure(high)}"
+
+
+def predictions(found: Sequence[Prediction], names: Sequence[str]) -> str:
+    """The table of predictions."""
+    header = [names[0], names[1], "expected", "sd", "90 % interval", "known"]
+    lines = [
+        [one.row, one.column, figure(one.mean), figure(one.sd), _interval(one.low, one.high),
+         figure(one.known)]
+        for one in found
+    ]  # fmt: skip
+    return table(header, lines)
+
+
+def counted(counts: dict[str, int]) -> str:
+    """`60 rows, 200 columns, 2,400 known`."""
+    return ", ".join(f"{number:,} {name}" for name, number in counts.items())
+
+
+def added(told: Added) -> str:
+    """What a tell added, in words."""
+    words = {
+        "values": "new values",
+        "repeats": "repeat measurements",
+        "corrected": "corrections",
+        "failed": "failed",
+        "withdrawn": "withdrawn",
+        "pending": "pending",
+        "unchanged": "known already",
+        "new_rows": "new rows",
+        "new_columns": "new columns",
+    }
+    parts = [
+        f"{getattr(told, name):,} {word}" for name, word in words.items() if getattr(told, name)
+    ]
+    return ", ".join(parts) or "nothing new"
+
+
+def status(now: Status, names: Sequence[str], *, maximise: bool) -> str:
+    """Where a campaign stands, a line each."""
+    row, column, value = names
+    lines = [
+        f"{now.rows:,} x {now.columns:,} entries ({row} x {column}): {now.known:,} known,"
+        f" {now.pending:,} pending, {now.failed:,} failed, {now.closed:,} that may not be"
+        f" asked, {now.open:,} open",
+    ]
+    if now.best_row is not None:
+        kind = "highest" if maximise else "lowest"
+        lines.append(
+            f"{kind} {value} so far: {figure(now.best_value)} ({now.best_row}, {now.best_column})"
+        )
+    if now.best is not None:
+        lines.append(
+            f"best expected {value} left: {figure(now.best.mean)}, 90 % interval"
+            f" {_interval(now.best.low, now.best.high)} ({now.best.row}, {now.best.column})"
+        )
+    return "\n".join([*lines, now.advice])
+
+
+def plot(values: np.ndarray, title: str) -> str:
+    """A line of bars: values in their order, the lowest at the bottom."""
+    index = np.linspace(0, values.size - 1, min(values.size, WIDTH)).round().astype(int)
+    shown = values[index]
+    low, high = float(shown.min()), float(shown.max())
+    level = (shown - low) / (high - low) if high > low else np.ones(shown.size)
+    bars = "".join(BARS[1 + round(float(x) * (len(BARS) - 2))] for x in level)
+    return f"{title}: {figure(float(values[0]))} {bars} {figure(float(values[-1]))}"

@@ -1,0 +1,337 @@
+"""A campaign in one SQLite file: what was asked, told and closed, only ever added to.
+
+The log of events is the only truth. Every command that changes something is one transaction, which
+is on the disk when the command returns; several processes may work on one campaign.
+"""
+
+import contextlib
+import math
+import os
+import pathlib
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Self
+
+from smc_jax.campaign import log, schema
+from smc_jax.campaign.log import Added, Entry, Log, Pair, Tell
+from smc_jax.campaign.types import COLUMN, ROW, Calibration, CampaignError, Records, Suggestion
+
+_NUMBERS = ("mean", "sd", "low", "high", "probability", "gain")  # of a suggestion
+
+
+class Conflict(Exception):
+    """Another process took a suggested entry first; compute the suggestions again.
+
+    Attributes:
+      pairs: ids of the row and the column of every suggested entry that is no longer free.
+    """
+
+    def __init__(self, pairs: list[tuple[str, str]]):
+        self.pairs = pairs
+        names = ", ".join(f"({row!r}, {column!r})" for row, column in pairs)
+        super().__init__(f"These entries were asked, told or closed meanwhile: {names}.")
+
+
+class TokenTaken(Exception):
+    """An ask with this token is in the campaign; `Storage.ask_of` has its suggestions."""
+
+
+class Told(NamedTuple):
+    """One answer, as it was told."""
+
+    time: float  # seconds since 1970
+    source: str
+    row: str
+    column: str
+    kind: str  # value, failed, or withdrawn
+    value: float  # NaN where the kind is not `value`
+    correction: bool  # it replaces all earlier values of its entry
+
+
+class Storage:
+    """One connection to the file of a campaign; a context manager that ends the connection."""
+
+    def __init__(
+        self, path: pathlib.Path, database: sqlite3.Connection, clock: Callable[[], float]
+    ):
+        self.path, self._database, self._clock = path, database, clock
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        settings: dict[str, object],
+        source: str,
+        records: Records | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> Self:
+        """Makes a campaign, whole or not at all, and opens it.
+
+        Args:
+          path: of a file that does not exist yet.
+          settings: the first settings, values that JSON can hold.
+          source: who or what creates it, for the history.
+          records: what is known from the start; one bad record, and there is no campaign.
+          clock: seconds since 1970.
+        """
+        path = pathlib.Path(path)
+
+        def fill(database: sqlite3.Connection) -> None:
+            schema.write_settings(database, (clock(), "created", source), settings)
+            if records is not None:
+                cls(path, database, clock)._add(records, source, corrections=False, same="harmless")
+
+        schema.create_file(path, fill)
+        return cls.open(path, clock=clock)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, clock: Callable[[], float] = time.time) -> Self:
+        """Opens a campaign; one of an older format is brought to this version's first."""
+        path = pathlib.Path(path)
+        return cls(path, schema.open_file(path), clock)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.disconnect()
+
+    def disconnect(self) -> None:
+        """Ends the connection; everything acknowledged is on the disk already."""
+        self._database.close()
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        with schema.in_one_line(self.path), schema.transaction(self._database, "IMMEDIATE"):
+            yield
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        with schema.in_one_line(self.path), schema.transaction(self._database, "DEFERRED"):
+            yield self._database
+
+    def _event(self, kind: str, source: str, detail: dict[str, Any]) -> int:
+        return schema.write_event(self._database, (self._clock(), kind, source), detail)
+
+    def settings(self) -> dict[str, Any]:
+        """The settings that hold now."""
+        with self._reading() as database:
+            return schema.read_settings(database)
+
+    def set(self, name: str, value: object, source: str) -> None:
+        """Changes one setting from here on."""
+        with self._writing():
+            schema.write_settings(self._database, (self._clock(), "set", source), {name: value})
+
+    def position(self) -> int:
+        """The number of the last event; what was computed at an earlier position may be stale."""
+        with self._reading() as database:
+            return schema.read_position(database)
+
+    def ids(self, axis: str) -> list[str]:
+        """The ids of the rows or of the columns, in the order of their numbers."""
+        with self._reading() as database:
+            return schema.read_ids(database, axis)
+
+    def number_of(self, axis: str, id: str) -> int:
+        """The number of a row or of a column; the error for an unknown id names similar ones."""
+        with self._reading() as database:
+            return schema.read_number_of(database, axis, id)
+
+    def add(
+        self, records: Records, *, source: str, corrections: bool = False, same: str = "harmless"
+    ) -> Added:
+        """Adds a whole table: new ids, values, failures, withdrawals, and what is pending.
+
+        One bad record refuses the table. A table that says nothing new writes nothing.
+
+        Args:
+          records: what the table says; each record meets the state that those before it left.
+          source: who or what tells, for the history.
+          corrections: another value of an entry replaces all its values.
+          same: what a value that an entry has already is. `harmless`: it says nothing new, unless
+            the campaign takes repeats and the entry is pending. `repeat`: a further measurement,
+            where the campaign takes repeats.
+        """
+        if same not in ("harmless", "repeat"):
+            raise CampaignError(f"same is {same!r}; write 'harmless' or 'repeat'.")
+        with self._writing():
+            return self._add(records, source, corrections=corrections, same=same)
+
+    def _add(self, records: Records, source: str, *, corrections: bool, same: str) -> Added:
+        """Applies the rules to every record, and writes, inside the caller's transaction."""
+        rows, new_rows = schema.read_numbers(self._database, ROW, records.row_ids + records.rows)
+        columns, new_columns = schema.read_numbers(
+            self._database, COLUMN, records.column_ids + records.columns
+        )
+        tell = Tell(
+            self._finder(),
+            repeats=bool(schema.read_settings(self._database).get("repeats", False)),
+            corrections=corrections,
+            same=same,
+        )
+        lines = zip(
+            records.rows, records.columns, records.kinds, records.values.tolist(), strict=True
+        )
+        for line, (row, column, kind, value) in enumerate(lines):
+            trouble = tell.take((rows[row], columns[column]), kind, value)
+            if trouble is not None:
+                raise CampaignError(
+                    f"{records.place(line)}: the entry ({row!r}, {column!r}) {trouble}"
+                )
+        self._write_tell(tell, {ROW: new_rows, COLUMN: new_columns}, source)
+        return Added(
+            **{name: tell.tally[name] for name in log.TELL_COUNTS},
+            pending=len(tell.announced),
+            new_rows=len(new_rows),
+            new_columns=len(new_columns),
+            position=schema.read_position(self._database),
+        )
+
+    def _write_tell(self, tell: Tell, new: dict[str, dict[str, int]], source: str) -> None:
+        """One event for the answers, and one after it for what the table says is pending."""
+        has_new = any(new.values())
+        events = []
+        if tell.answers or (has_new and not tell.announced):
+            events.append(self._event("told", source, dict(tell.tally)))
+        if tell.announced:
+            events.append(self._event("announced", source, {"pending": len(tell.announced)}))
+        add = self._database.executemany
+        for axis, ids in new.items():
+            add(
+                "INSERT INTO ids (axis, number, id, event) VALUES (?, ?, ?, ?)",
+                ((axis, number, id, events[0]) for id, number in ids.items()),
+            )
+        add(
+            "INSERT INTO answers (event, row, column, kind, value, correction)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            ((events[0], *answer) for answer in tell.answers),
+        )
+        if tell.announced:
+            nothing = [math.nan] * len(_NUMBERS)
+            announced = [(*pair, *nothing, "announced") for pair in tell.announced]
+            ask = (events[-1], None, None, events[-1] - 1, None)
+            schema.write_ask(self._database, ask, announced)
+
+    def _finder(self) -> Callable[[Pair], Entry]:
+        """Reads entries inside a transaction; quick where there is nothing to read."""
+        anything = self._database.execute(
+            "SELECT EXISTS (SELECT 1 FROM answers) OR EXISTS (SELECT 1 FROM suggestions)"
+        ).fetchone()[0]
+        now = self._clock()
+        return lambda pair: log.read_entry(self._database, pair, now) if anything else Entry()
+
+    def record_ask(
+        self,
+        token: str,
+        suggestions: list[tuple[int, int, Suggestion]],
+        *,
+        position: int,
+        fitted_at: int | None,
+        expires: float | None,
+        source: str,
+    ) -> None:
+        """Makes the suggested entries pending, all of them or none.
+
+        Args:
+          token: a name of this ask, by which `ask_of` finds it again.
+          suggestions: numbers of the row and of the column, and the suggestion.
+          position: of the log that the suggestions were computed from.
+          fitted_at: position of the log that the model was fitted to; None without a model.
+          expires: when the entries stop being pending, seconds since 1970; None: never.
+          source: who or what asks, for the history.
+
+        Raises:
+          TokenTaken: there is an ask with this token.
+          Conflict: another process asked, answered or closed a suggested entry first.
+        """
+        with self._writing():
+            database, find = self._database, self._finder()
+            if database.execute("SELECT 1 FROM asks WHERE token = ?", (token,)).fetchone():
+                raise TokenTaken(f"There is an ask with the token {token!r}.")
+            repeats = bool(schema.read_settings(database).get("repeats", False))
+            taken, lines = [], []
+            for row, column, suggestion in suggestions:
+                pair = (int(row), int(column))  # SQLite would keep numbers of NumPy as bytes
+                numbers = [float(getattr(suggestion, name)) for name in _NUMBERS]
+                lines.append((*pair, *numbers, suggestion.reason))
+                entry = find(pair)
+                known = entry.values and not repeats
+                answered = entry.answered > position
+                if entry.pending or known or answered or schema.is_closed(database, *pair):
+                    taken.append((suggestion.row, suggestion.column))
+            if taken:
+                raise Conflict(taken)
+            event = self._event("asked", source, {"token": token, "suggestions": len(suggestions)})
+            schema.write_ask(database, (event, token, expires, position, fitted_at), lines)
+
+    def ask_of(self, token: str) -> list[Suggestion] | None:
+        """The suggestions of an earlier ask, answered or not, in their order; None: no such ask."""
+        with self._reading() as database:
+            found = database.execute("SELECT event FROM asks WHERE token = ?", (token,)).fetchone()
+            return None if found is None else schema.read_suggestions(database, found[0])
+
+    def close(
+        self, pairs: list[tuple[str | None, str | None]], *, source: str, closed: bool = True
+    ) -> int:
+        """Closes entries, whole rows (column None) and whole columns (row None), or reopens them.
+
+        Returns:
+          How many of them were not closed (or open) already.
+        """
+        with self._writing():
+            database = self._database
+            changes: dict[tuple[int | None, int | None], None] = {}
+            for row, column in pairs:
+                if row is None and column is None:
+                    raise CampaignError("Neither a row nor a column is named; name one of them.")
+                target = (
+                    None if row is None else schema.read_number_of(database, ROW, row),
+                    None if column is None else schema.read_number_of(database, COLUMN, column),
+                )
+                if schema.read_closed(database, target) != closed:
+                    changes[target] = None
+            if changes:
+                kind = "closed" if closed else "reopened"
+                event = self._event(kind, source, {"number": len(changes)})
+                database.executemany(
+                    "INSERT INTO closures (event, row, column, closed) VALUES (?, ?, ?, ?)",
+                    ((event, *target, closed) for target in changes),
+                )
+            return len(changes)
+
+    def load(self, now: float) -> Log:
+        """Everything that the model needs, at one position of the log.
+
+        Args:
+          now: seconds since 1970; an ask that expired before makes nothing pending.
+        """
+        with self._reading() as database:
+            return log.read_log(database, now)
+
+    def answered_suggestions(self) -> Calibration:
+        """Suggestions with an expectation, beside the first value that was told after each."""
+        with self._reading() as database:
+            return log.read_calibration(database)
+
+    def history(self) -> Iterator[Told]:
+        """Every answer in the order told, also those that were corrected later."""
+        last = 0
+        while True:  # in parts, so that a slow reader holds no transaction open
+            with self._reading() as database:
+                lines = database.execute(
+                    "SELECT answer, time, source, r.id, c.id, a.kind, value, correction"
+                    " FROM (SELECT * FROM answers WHERE answer > ? ORDER BY answer LIMIT 10000) a"
+                    " JOIN events USING (event)"
+                    " JOIN ids r ON r.axis = 'row' AND r.number = a.row"
+                    " JOIN ids c ON c.axis = 'column' AND c.number = a.column ORDER BY answer",
+                    (last,),
+                ).fetchall()
+            if not lines:
+                return
+            for _, when, source, row, column, kind, value, correction in lines:
+                value = math.nan if value is None else value
+                yield Told(when, source, row, column, kind, value, bool(correction))
+            last = lines[-1][0]

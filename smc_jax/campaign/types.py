@@ -1,0 +1,115 @@
+"""What passes between the storage, the model, and the person who asks and tells."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+ROW, COLUMN = "row", "column"
+KINDS = ("value", "failed", "pending", "withdrawn")  # what a line of a table can say of an entry
+
+
+class CampaignError(ValueError):
+    """Something that the user can mend; one line that names the field and the fix."""
+
+
+class Records(NamedTuple):
+    """What a table says, line by line (long) or cell by cell (wide)."""
+
+    rows: list[str]  # [n]  row id of each record
+    columns: list[str]  # [n]  column id of each record
+    kinds: list[str]  # [n]  one of KINDS
+    values: np.ndarray  # [n] float64, NaN where the kind is not `value`
+    place: Callable[[int], str]  # where the i-th record stands, for an error: "assay.csv, line 7"
+    row_ids: list[str]  # every row id that the table names, with or without a record, in its order
+    column_ids: list[str]  # every column id that the table names
+    notes: list[str]  # what was understood, one sentence each, for the user to read
+
+
+class Suggestion(NamedTuple):
+    """One entry to measure, and what is known of it when it is asked."""
+
+    row: str
+    column: str
+    mean: float  # expected value, NaN before there is a model
+    sd: float  # standard deviation of the next measurement, noise included
+    low: float  # 90 % interval of the next measurement
+    high: float
+    probability: float  # that it is among the best of what was on offer
+    gain: float  # bits that the answer is expected to tell
+    reason: str  # why it was chosen, one sentence
+
+
+class Status(NamedTuple):
+    """Where a campaign stands."""
+
+    rows: int
+    columns: int
+    known: int  # entries with a value
+    values: int  # values, repeats included
+    pending: int
+    failed: int
+    closed: int  # entries that may not be asked, for good
+    open: int  # entries that may be asked now
+    best: Suggestion | None  # the best expected value of what is left; None without a model
+    best_row: str | None  # of the best value so far
+    best_column: str | None
+    best_value: float  # NaN where nothing is known
+    expected_gain: float  # expected improvement on the best value by the best entry left
+    chance: float  # probability that some entry left beats the best value
+    advice: str  # whether more measurements still pay, one sentence
+    completable: bool | None = None  # what is known completes the matrix; None where not tried
+
+
+class Progress(NamedTuple):
+    """The values in the order in which they were told."""
+
+    time: np.ndarray  # [n] seconds since 1970
+    value: np.ndarray  # [n]
+    best: np.ndarray  # [n]  the best so far
+    asked: np.ndarray  # [n] bool: an ask had proposed it
+
+
+class Calibration(NamedTuple):
+    """Suggestions that were answered: what was expected, and what came."""
+
+    mean: np.ndarray  # [m]
+    sd: np.ndarray  # [m]
+    low: np.ndarray  # [m]  90 % interval
+    high: np.ndarray  # [m]
+    value: np.ndarray  # [m]
+
+
+class ReportData(NamedTuple):
+    """Everything that a report shows."""
+
+    name: str  # of the campaign
+    settings: dict[str, object]
+    row_name: str  # what a row is, e.g. "drug"
+    column_name: str
+    value_name: str
+    maximise: bool
+    row_ids: list[str]
+    column_ids: list[str]
+    known: np.ndarray  # [D, N]  mean of the values told, NaN elsewhere
+    mean: np.ndarray  # [D, N]  posterior mean, NaN without a model
+    sd: np.ndarray  # [D, N]  posterior standard deviation, NaN without a model
+    suggestions: list[Suggestion]  # pending ones, the latest ask first
+    best: list[tuple[str, str, float]]  # best values so far, best first
+    status: Status
+    progress: Progress
+    calibration: Calibration
+    made_at: float  # seconds since 1970
+    version: str
+
+
+class Prediction(NamedTuple):
+    """What the model says of one entry."""
+
+    row: str
+    column: str
+    mean: float  # expected value
+    sd: float  # standard deviation of the next measurement, noise included
+    low: float  # 90 % interval of the next measurement
+    high: float
+    known: float  # mean of the values told, NaN where there are none

@@ -1,0 +1,516 @@
+"""A campaign in Python: what is asked is free, what is told is heeded, and the file is all."""
+
+import contextlib
+import shutil
+import sqlite3
+import time
+
+import numpy as np
+import pytest
+
+from smc_jax.campaign import forecast
+from smc_jax.campaign.campaign import Campaign
+from smc_jax.campaign.plates import Plates
+from smc_jax.campaign.types import CampaignError
+
+# One shape for all tests with a model, so that few programs are compiled.
+ROWS, COLUMNS = [f"d{i}" for i in range(8)], [f"t{j}" for j in range(10)]
+
+
+def truth():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(8, 2)) @ rng.normal(size=(2, 10)) + 0.1 * rng.normal(size=(8, 10))
+    return {
+        (row, column): round(float(values[i, j]), 3)
+        for i, row in enumerate(ROWS)
+        for j, column in enumerate(COLUMNS)
+    }
+
+
+TRUTH = truth()
+# Half of the entries, in an order in which all ids come as they are numbered.
+KNOWN = [
+    (row, column, value)
+    for (row, column), value in TRUTH.items()
+    if (int(row[1]) + int(column[1])) % 2 == 0
+]
+KNOWN.sort(key=lambda line: (line[0] != "d0", line[0] != "d1", line[:2]))
+OPEN = set(TRUTH) - {(row, column) for row, column, _ in KNOWN}
+
+
+def write(path, lines, header=("row", "column", "value")):
+    path.write_text("".join(",".join(map(str, line)) + "\n" for line in (header, *lines)))
+    return path
+
+
+@pytest.fixture
+def new(tmp_path):
+    """Makes campaigns, with what is known by default, and ends their connections."""
+    with contextlib.ExitStack() as stack:
+
+        def make(known=KNOWN, *, name="campaign.db", rows=ROWS, columns=COLUMNS, **settings):
+            campaign = Campaign.new(tmp_path / name, **({"rank": 2} | settings))
+            stack.enter_context(campaign)
+            campaign.add(rows=rows, columns=columns)
+            if known:
+                campaign.tell(known)
+            return campaign
+
+        yield make
+
+
+def dump(path):
+    """Everything in the tables of a campaign."""
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        return list(database.iterdump())
+
+
+def pairs(suggestions):
+    return [(one.row, one.column) for one in suggestions]
+
+
+def refused(*parts):
+    return pytest.raises(CampaignError, match=".*".join(parts))
+
+
+def counting(campaign):
+    """The list of fits, one number each, that the campaign makes from here on."""
+    made = []
+    campaign._on_fit = lambda done, total: made.append(total) if done == total else None
+    return made
+
+
+def test_the_example_of_the_readme(tmp_path):
+    table = write(tmp_path / "assay.csv", KNOWN, ("drug", "target", "activity"))
+    campaign = Campaign.new(
+        tmp_path / "assay.db", table, rows="drug", columns="target", value="activity", rank=2
+    )
+    batch = campaign.ask(8)
+    assert {(one.row, one.column) for one in batch} <= OPEN
+    campaign.tell([(one.row, one.column, TRUTH[one.row, one.column]) for one in batch])
+    assert campaign.status().known == len(KNOWN) + 8
+    assert not set(pairs(campaign.ask(8))) & set(pairs(batch))
+    campaign.disconnect()
+
+
+def test_everything_open_is_asked_once_and_then_nothing(new):
+    campaign, asked = new(), []
+    for _ in range(len(OPEN) // 8):
+        batch = campaign.ask(8)
+        assert len(batch) == 8
+        for one in batch:
+            assert one.low < one.mean < one.high
+            assert one.sd > 0.0
+            assert 0.0 <= one.probability <= 1.0
+            assert one.reason
+        asked += pairs(batch)
+    assert len(asked) == len(set(asked))
+    assert set(asked) == OPEN
+    with refused("no entry is open", "40 of 80 are known, 40 pending"):
+        campaign.ask(1)
+    campaign.tell([(*asked[0], "withdrawn")])
+    assert pairs(campaign.ask(8)) == asked[:1]
+
+
+def test_a_huge_number_is_what_is_open(new):
+    campaign = new(budget=2**32 - 1)
+    assert len(campaign.best(8)) == 8
+    own = [(row, column) for row, column in OPEN if row == "d3"]
+    assert set(pairs(campaign.ask(10**12, rows=["d3"]))) == set(own)
+    empty = new([], name="empty.db")
+    assert len(empty.ask(10**12)) == 80
+
+
+def test_a_failed_entry_comes_again_only_if_that_is_wanted(new):
+    campaign = new()
+    own = [(row, column) for row, column in OPEN if row == "d2"]
+    campaign.tell([(*pair, "failed") for pair in own])
+    assert campaign.sizes()["failed"] == len(own) == 5
+    with refused("no entry is open", "5 failed or closed"):
+        campaign.ask(8, rows=["d2"])
+    campaign.set(retry_failed=True)
+    assert set(pairs(campaign.ask(8, rows=["d2"]))) == set(own)
+
+
+def test_only_some_rows_and_columns_and_what_is_closed(new):
+    campaign = new()
+    found = pairs(campaign.best(8, rows=["d0", "d1"], columns=["t1", "t2", "t3"]))
+    assert set(found) == {("d0", "t1"), ("d0", "t3"), ("d1", "t2")}
+    closed = [("d0", None), (None, "t2"), ("d3", "t4")]
+    assert campaign.close([(None, "t9")]) == 1
+    for row, column in pairs(campaign.best(8, closed=closed)):
+        assert row != "d0"
+        assert column not in ("t2", "t9")
+        assert (row, column) != ("d3", "t4")
+    with refused("no entry is open"):
+        campaign.best(8, columns=["t9"])
+    assert campaign.reopen([(None, "t9"), (None, "t8")]) == 1
+    assert campaign.best(8, columns=["t9"])
+    assert campaign.close([("d0", "t1")]) == 1
+    assert ("d0", "t1") not in pairs(campaign.best(8, rows=["d0"]))
+    with refused("'d00'", "did you mean 'd0'"):
+        campaign.ask(8, rows=["d00"])
+    with refused("no entry is open"):
+        campaign.ask(8, rows=[])
+
+
+@pytest.mark.parametrize("known", [[], KNOWN], ids=["designed", "fitted"])
+@pytest.mark.parametrize("axis", ["row", "column"])
+def test_a_plate_shares_a_row_or_a_column(new, known, axis):
+    campaign = new(known)
+    found = pairs(campaign.ask(4, plate=Plates(axis)))
+    assert len(set(found)) == 4
+    assert len({pair[axis == "column"] for pair in found}) == 1
+
+
+@pytest.mark.parametrize("known", [[], KNOWN], ids=["designed", "fitted"])
+def test_a_plate_of_groups(new, known):
+    campaign = new(known)
+    groups = {"t0": "A", "t1": "A", "t2": "B", "t3": "B"}
+    found = pairs(campaign.ask(4, plate=Plates("column", groups)))
+    assert len(set(found)) == 4
+    assert len({groups[column] for _, column in found}) == 1
+    before = dump(campaign._storage.path)
+    with refused("plate: no entry of any plate is open"):
+        campaign.ask(4, plate=Plates("column", groups), columns=["t7"])
+    with refused("plate: none of the grouped ids"):
+        campaign.ask(4, plate=Plates("column", {"x": "A"}))
+    with refused("plate: must be row, column"):
+        campaign.ask(4, plate=Plates("diagonal"))
+    assert dump(campaign._storage.path) == before
+
+
+def test_new_ids_come_at_any_time(new):
+    campaign = new([])
+    campaign.ask(8)
+    added = campaign.add(columns=["t10", "t0"])
+    assert (added.new_rows, added.new_columns) == (0, 1)
+    assert {column for _, column in pairs(campaign.ask(8, columns=["t10"]))} == {"t10"}
+    campaign.tell([("d8", "t11", 1.5)])
+    assert campaign.sizes() | {"pending": 0} == {
+        "rows": 9, "columns": 12, "known": 1, "pending": 0, "failed": 0,
+    }  # fmt: skip
+    assert ("d8", "t10") in pairs(campaign.ask(20, rows=["d8"]))
+
+
+def test_low_values_are_wanted_as_high_ones_are(new):
+    high, low = (
+        new([(row, column, sign * value) for row, column, value in KNOWN], name=name, maximise=up)
+        for sign, name, up in ((1.0, "high.db", True), (-1.0, "low.db", False))
+    )
+    for one, other in zip(high.ask(8), low.ask(8), strict=True):
+        assert (one.row, one.column) == (other.row, other.column)
+        expected = -other.mean, other.sd, -other.high, -other.low, other.probability, other.gain
+        np.testing.assert_allclose(one[2:-1], expected, rtol=1e-6)
+    assert high.status().best_value == -low.status().best_value == max(v for *_, v in KNOWN)
+
+
+def test_a_table_with_more_rows_than_columns(new):
+    wide = new(name="wide.db")
+    turned = [(column, row, value) for row, column, value in KNOWN]
+    tall = new(turned, name="tall.db", rows=COLUMNS, columns=ROWS)
+    for one, other in zip(wide.ask(8), tall.ask(8), strict=True):
+        assert (one.row, one.column) == (other.column, other.row)
+        assert one[2:] == other[2:]
+    closed = [("t1", None), (None, "d1")]
+    found = pairs(tall.ask(8, rows=COLUMNS[:5], columns=ROWS[:5], closed=closed))
+    assert {row for row, _ in found} <= set(COLUMNS[:5]) - {"t1"}
+    assert {column for _, column in found} <= set(ROWS[:5]) - {"d1"}
+    assert len({column for _, column in pairs(tall.ask(4, plate=Plates("column")))}) == 1
+    asked = [("t0", "d1"), ("t9", "d7")]
+    swapped = [(column, row) for row, column in asked]
+    assert [one.known for one in tall.predict(asked)][1] != tall.predict(asked)[0].known
+    assert [(one.column, one.row) for one in tall.predict(asked)] == swapped
+
+
+def test_the_file_alone_reproduces_the_next_suggestions(new, tmp_path):
+    campaign = new()
+    campaign.ask(4, token="first")
+    campaign.tell([(*pair, TRUTH[pair]) for pair in pairs(campaign.ask(4, token="first"))[:2]])
+    campaign.ask(1)  # the fit is in the cache
+    campaign.disconnect()
+    (tmp_path / "elsewhere").mkdir()
+    shutil.copy(tmp_path / "campaign.db", tmp_path / "elsewhere" / "copy.db")
+    assert (tmp_path / "campaign.db-fit.npz").exists()
+    with (
+        Campaign(tmp_path / "campaign.db") as own,
+        Campaign(tmp_path / "elsewhere" / "copy.db") as copy,
+    ):
+        own_fits, fits = counting(own), counting(copy)
+        assert list(own.ask(8)) == list(copy.ask(8))
+        assert (len(own_fits), len(fits)) == (0, 1)
+        for one in (lambda c: c.status(), lambda c: c.predict([("d0", "t1")])):
+            assert repr(one(own)) == repr(one(copy))  # NaN differs from itself
+
+
+def best_anew(path, **how):
+    """What a process that has just opened the campaign suggests, after one fit."""
+    with Campaign(path) as campaign:
+        fits = counting(campaign)
+        found = campaign.best(8, **how)
+        assert len(fits) == 1
+    return found
+
+
+# NumPy leaves a file open that is no whole zip, and `forecast._read` hands it a path.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_broken_or_foreign_cache_is_ignored(new, tmp_path):
+    campaign, cache = new(), tmp_path / "campaign.db-fit.npz"
+    other = new([(row, column, -value) for row, column, value in KNOWN], name="other.db")
+    expected, _ = campaign.best(8), other.best(8)
+    whole, foreign = cache.read_bytes(), (tmp_path / "other.db-fit.npz").read_bytes()
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 255
+    for content in (b"", b"garbage" * 100, whole[:-100], whole[: len(whole) // 2], bytes(flipped)):
+        cache.write_bytes(content)
+        assert best_anew(tmp_path / "campaign.db") == expected
+        assert cache.read_bytes() == whole  # made again
+    cache.write_bytes(foreign)
+    assert best_anew(tmp_path / "campaign.db", refit=True) == expected
+    cache.unlink()
+    cache.mkdir()  # cannot be written: costs the fit, and nothing else
+    assert best_anew(tmp_path / "campaign.db") == expected
+
+
+def test_a_new_campaign_does_not_heed_the_cache_of_an_older_one(new, tmp_path):
+    new(name="other.db").best(8)
+    shutil.copy(tmp_path / "other.db-fit.npz", tmp_path / "campaign.db-fit.npz")
+    campaign = new([(row, column, -value) for row, column, value in KNOWN])
+    fits = counting(campaign)
+    campaign.best(8)
+    assert len(fits) == 1
+
+
+def test_repeats_are_averaged_and_corrections_replace(new):
+    campaign = new(repeats=True)
+    row, column, value = KNOWN[0]
+    campaign.tell([(row, column, value + 1.0)])
+    known = campaign.predict([(row, column)])[0].known
+    np.testing.assert_allclose(known, value + 0.5, rtol=1e-6)
+    assert campaign.status().values == len(KNOWN) + 1
+    assert campaign.status().known == len(KNOWN)
+    added = campaign.tell([(row, column, 7.0)], correct=True)
+    assert added.corrected == 1
+    np.testing.assert_allclose(campaign.predict([(row, column)])[0].known, 7.0, rtol=1e-6)
+    once = new(name="once.db")
+    with refused("answer 2", repr(value), "4.0", "--correct"):
+        once.tell([("d0", "t1", 1.0), (row, column, 4.0)])
+    assert once.sizes()["known"] == len(KNOWN)  # all of them or none
+    assert once.tell([(row, column, value)]).unchanged == 1
+
+
+def test_what_expires_is_free_again(new, monkeypatch):
+    campaign, now = new([]), time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
+    campaign._storage._clock = lambda: now
+    first = pairs(campaign.ask(50, expires=2.0))
+    kept = pairs(campaign.ask(20))
+    assert campaign.sizes()["pending"] == 70
+    now += 3601.0
+    assert campaign.sizes()["pending"] == 70
+    now += 3600.0
+    assert campaign.sizes()["pending"] == 20
+    assert set(pairs(campaign.ask(80))) == set(TRUTH) - set(kept)
+    campaign.tell([(*first[0], 1.0)])  # late, and welcome
+    assert campaign.sizes()["known"] == 1
+
+
+def first_entries(new, side):
+    """For ten seeds, how often each row (0) or column (1) of 6 x 8 is among 24 first entries."""
+    counts = []
+    for seed in range(10):
+        campaign = new([], name=f"{seed}.db", rows=ROWS[:6], columns=COLUMNS[:8], seed=seed)
+        found = pairs(campaign.ask(24))
+        assert len(set(found)) == 24
+        assert np.isnan(campaign.status().chance)
+        ids = (ROWS[:6], COLUMNS[:8])[side]
+        counts.append([sum(pair[side] == one for pair in found) for one in ids])
+    return np.array(counts)
+
+
+def test_the_first_entries_are_spread_over_columns(new):
+    assert (np.ptp(first_entries(new, 1), axis=1) <= 1).all()
+
+
+def test_the_first_entries_are_spread_over_rows(new):
+    assert (np.ptp(first_entries(new, 0), axis=1) <= 1).all()
+
+
+def test_values_that_are_all_alike_say_nothing(new):
+    campaign = new([(row, column, 3.0) for row, column, _ in KNOWN])
+    batch = campaign.ask(8)
+    assert set(pairs(batch)) <= OPEN
+    assert all(np.isnan(one.mean) for one in batch)
+    with refused("predict", "all alike"):
+        campaign.predict([("d0", "t0")])
+    assert "Too little" in campaign.status().advice
+
+
+def test_best_leaves_no_trace_and_is_what_ask_suggests(new, tmp_path):
+    campaign = new()
+    before = dump(tmp_path / "campaign.db")
+    found = campaign.best(8)
+    assert found == campaign.best(8)
+    assert dump(tmp_path / "campaign.db") == before
+    assert list(campaign.ask(8)) == found
+
+
+def test_an_earlier_fit_heeds_new_answers_and_new_columns(new):
+    campaign = new()
+    fits = counting(campaign)
+    first = campaign.ask(4)
+    assert len(fits) == 1
+    target = first[0]
+    before = campaign.best(8, refit=False)
+    # A column that was poor so far is told to be excellent: the fit is old, the answers count.
+    campaign.tell([(target.row, target.column, 20.0)])
+    after = campaign.best(8, refit=False, columns=[target.column])
+    old = {(one.row, one.column): one.mean for one in before}
+    moved = [abs(one.mean - old[one.row, one.column]) for one in after if pairs([one])[0] in old]
+    assert max(moved, default=np.inf) > 0.1
+    campaign.tell([("d0", "t10", 2.0), ("d1", "t10", 1.0)])
+    found = campaign.ask(8, columns=["t10"], refit=False)
+    assert {column for _, column in pairs(found)} == {"t10"}
+    assert {row for row, _ in pairs(found)} == set(ROWS[2:])
+    assert not any(np.isnan(one.mean) for one in found)
+    assert len(fits) == 1
+    assert campaign._storage._database.execute(
+        "SELECT fitted_at < position FROM asks ORDER BY event DESC LIMIT 1"
+    ).fetchone() == (1,)
+
+
+def test_known_noise_compiles_once_while_values_come_in(new):
+    campaign = new(noise=0.1)
+    engines = set()
+    for _ in range(3):
+        now = campaign._snapshot()
+        engines.add(forecast.engine_of(now.matrix, campaign.settings))
+        batch = campaign.ask(4)
+        campaign.tell([(*pair, TRUTH[pair]) for pair in pairs(batch)])
+    assert len(engines) == 1
+    assert engines.pop().fit._cache_size() == 1
+
+
+def test_two_objects_see_what_the_other_writes(new, tmp_path):
+    one = new([])
+    with Campaign(tmp_path / "campaign.db") as other:
+        asked = pairs(one.ask(8))
+        assert other.sizes()["pending"] == 8
+        assert not set(pairs(other.ask(8))) & set(asked)
+        assert one.sizes()["pending"] == 16
+        other.tell([(*asked[0], 1.0), (*asked[1], "failed")])
+        assert one.sizes()["known"] == 1
+        other.set(retry_failed=True)
+        assert asked[1] in pairs(one.ask(80))
+        assert one.settings["retry_failed"]
+
+
+def test_a_token_gives_the_same_suggestions(new):
+    campaign = new([])
+    batch = campaign.ask(4, token="monday")
+    campaign.tell([(*pairs(batch)[0], 1.0)])
+    again = campaign.ask(8, token="monday")
+    assert pairs(again) == pairs(batch)
+    assert again.token == "monday"
+    assert campaign.ask(1).token != campaign.ask(1).token
+
+
+def test_an_ask_that_another_process_overtook_begins_again(new, tmp_path):
+    campaign = new([])
+    with Campaign(tmp_path / "campaign.db") as other:
+        record, taken = campaign._storage.record_ask, []
+
+        def overtaken(token, found, **rest):
+            if not taken:
+                wanted = [(row, column, suggestion) for row, column, suggestion in found]
+                taken.extend(suggestion for *_, suggestion in wanted)
+                other._storage.record_ask("theirs", wanted, **rest)
+            return record(token, found, **rest)
+
+        campaign._storage.record_ask = overtaken
+        own = pairs(campaign.ask(8))
+        assert len(own) == 8
+        assert not set(own) & set(pairs(taken))
+
+
+@pytest.mark.parametrize(
+    ("call", "parts"),
+    [
+        (lambda c: c.ask(0), ["number", "at least 1"]),
+        (lambda c: c.ask(True), ["number"]),
+        (lambda c: c.ask(2.5), ["number"]),
+        (lambda c: c.best(-1), ["number"]),
+        (lambda c: c.ask(1, expires=0.0), ["expires"]),
+        (lambda c: c.ask(1, expires=float("nan")), ["expires"]),
+        (lambda c: c.ask(1, token=" "), ["token"]),
+        (lambda c: c.ask(1, columns=["T1"]), ["column 'T1'"]),
+        (lambda c: c.ask(1, rows=[1]), ["row '1'"]),
+        (lambda c: c.tell([("d0", "t1")]), ["answer 1", "row, column, value"]),
+        (lambda c: c.tell([("d0", "t1", "faild")]), ["answer 1", "'faild'"]),
+        (lambda c: c.tell([("d0", "t1", None)]), ["answer 1", "finite"]),
+        (lambda c: c.tell([("d0", "t1", 1.0), ("d0", "t3", np.nan)]), ["answer 2", "finite"]),
+        (lambda c: c.tell([("d0", "t1", 1e31)]), ["answer 1", "1e30"]),
+        (lambda c: c.tell([("", "t1", 1.0)]), ["answer 1", "empty"]),
+        (lambda c: c.add(rows=[" "]), ["empty"]),
+        (lambda c: c.close([("d0", "t99")]), ["'t99'"]),
+        (lambda c: c.close([(None, None)]), ["Neither"]),
+        (lambda c: c.predict([]), ["pairs", "at least one"]),
+        (lambda c: c.predict([("d0", "x")]), ["column 'x'"]),
+        (lambda c: c.set(noise=True), ["noise"]),
+        (lambda c: c.set(noise=0.0), ["noise"]),
+        (lambda c: c.set(rank=2.0), ["rank"]),
+        (lambda c: c.set(seed=3), ["seed", "keeps"]),
+        (lambda c: c.set(value="x"), ["value", "keeps"]),
+        (lambda c: c.set(colour="red"), ["colour", "no such setting"]),
+        (lambda c: c.set(policy=["ids"]), ["policy"]),
+        (lambda c: c.set(repeats="yes"), ["repeats", "true or false"]),
+    ],
+    ids=lambda given: None if callable(given) else "-".join(given).replace(" ", "-"),
+)
+def test_what_is_wrong_is_said_and_nothing_is_written(shared, call, parts):
+    before = dump(shared._storage.path)
+    with refused(*parts):
+        call(shared)
+    assert dump(shared._storage.path) == before
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """A campaign that no test changes."""
+    path = tmp_path_factory.mktemp("shared") / "campaign.db"
+    with Campaign.new(path, rank=2) as campaign:
+        campaign.add(rows=ROWS, columns=COLUMNS)
+        campaign.tell(KNOWN)
+        yield campaign
+
+
+def test_an_empty_campaign(tmp_path):
+    with Campaign.new(tmp_path / "empty.db") as campaign:
+        assert set(campaign.sizes().values()) == {0}
+        assert campaign.status().open == 0
+        assert campaign.progress().value.size == 0
+        campaign.report(tmp_path / "empty.html")
+        campaign.export(tmp_path / "empty.csv")
+        with refused("no entry is open"):
+            campaign.ask(1)
+        with refused("no entry is open"):
+            campaign.ask(1, plate=Plates("row", {"a": "b"}))
+        with refused("predict"):
+            campaign.predict([("a", "b")])
+        campaign.add(rows=["a"])
+        with refused("no entry is open"):
+            campaign.ask(1)
+
+
+@pytest.mark.parametrize("value", ["mean", "why", "Low"])
+def test_a_value_may_be_called_like_a_forecast(tmp_path, value):
+    with Campaign.new(tmp_path / "c.db", value=value) as campaign:
+        campaign.add(rows=["a"], columns=["x", "y"])
+        campaign.ask(2).save(tmp_path / "next.csv")
+        header, *lines = (tmp_path / "next.csv").read_text().splitlines()
+        fields = [line.split(",") for line in lines]
+        for number, field in enumerate(fields):
+            field[2] = str(number + 0.5)
+        write(tmp_path / "told.csv", fields, header.split(","))
+        assert campaign.tell(tmp_path / "told.csv").values == 2
+        campaign.export(tmp_path / "out.csv", history=True)

@@ -1,0 +1,452 @@
+"""What is told of suggestions: against the dense joint Gaussian in float64, and Monte Carlo."""
+
+import functools
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+from problems import dense_entries, in_column, make_problem, one_by_one, with_column_noise
+
+from smc_jax.algebra.extremes import number_th_largest
+from smc_jax.beliefs.base import parameter_draws
+from smc_jax.beliefs.told import told
+from smc_jax.campaign import asking, engine, forecast
+from smc_jax.campaign.calibration import Calibrator, Errors
+from smc_jax.campaign.matrix import Matrix, Units
+from smc_jax.model.parameters import Parameters
+from smc_jax.observations import Observations
+from smc_jax.policies.ids import ids
+from smc_jax.recommender import recommender
+from smc_jax.types import Choice, Offer, Outcome
+
+ROWS, COLUMNS = 6, 5
+KEY = jax.random.key(7)
+TOLD = told()
+
+
+def engine_on(monkeypatch, belief, rule="ids", draws=None):
+    """The engine of a campaign whose model is a belief of ours."""
+    monkeypatch.setattr(
+        engine.presets, "campaign", lambda **_: SimpleNamespace(belief=lambda: belief)
+    )
+    if draws is not None:
+        monkeypatch.setattr(engine, "DRAWS", draws)
+    return engine.engine.__wrapped__(rank=3, fixed_noise=None, rule=rule)
+
+
+def spread_out(parameters):
+    """A belief of ever other intercepts, loadings and noises around these parameters."""
+
+    def draw(key, state):
+        shift, size = jax.random.normal(key, (ROWS,)), jnp.exp(0.3 * jax.random.normal(key))
+        return state._replace(
+            intercepts=state.intercepts + 0.4 * shift,
+            loadings=size * state.loadings,
+            sigma=size * state.sigma,
+        )
+
+    return told()._replace(init=lambda key, data, prior=None: parameters, draw=draw, point=False)
+
+
+def dense(parameters, looks, n):
+    """Mean [D] and covariance [D, D] of column n without noise, and its noise."""
+    own = in_column(parameters, n) if parameters.noise_scales.ndim else parameters
+    return *dense_entries(own, *looks[n]), float(own.sigma)
+
+
+def described(belief, state, data, is_open, entries, *, pending=None, wanted=3):
+    """What the engine tells of entries of the whole matrix."""
+    pending = np.zeros(is_open.shape, bool) if pending is None else pending
+    # Room for all entries: one program serves any number of them.
+    row, column = np.resize(np.asarray(entries), (is_open.size, 2)).T
+    found = describe(belief, engine.DRAWS)(
+        KEY,
+        engine.Focused(state, jnp.arange(data.columns)),
+        data,
+        jnp.asarray(is_open),
+        jnp.asarray(pending),
+        jnp.asarray(wanted),
+        Choice(jnp.asarray(row), jnp.asarray(column)),
+    )
+    return jax.tree.map(lambda x: np.asarray(x)[..., : len(entries)] if x.ndim else x, found)
+
+
+@functools.cache
+def describe(belief, draws):
+    """The program that describes entries, for a belief and a number of draws."""
+    assert draws == engine.DRAWS
+
+    def described(key, *arguments):
+        return engine._describe(key, engine._focused(belief), *arguments)
+
+    return jax.jit(described)
+
+
+def open_entries(data):
+    is_open = ~np.asarray(data.seen())
+    return is_open, [tuple(map(int, entry)) for entry in np.argwhere(is_open)]
+
+
+@pytest.mark.usefixtures("x64")
+def test_means_deviations_quantiles_and_bits_are_those_of_the_mixture_of_dense_gaussians():
+    parameters, data, looks = make_problem(3)
+    belief = spread_out(parameters)
+    is_open, entries = open_entries(data)
+    found = described(belief, parameters, data, is_open, entries)
+    draws = parameter_draws(jax.random.split(KEY)[0], belief, parameters, engine.DRAWS)
+    each = [
+        [dense(jax.tree.map(lambda x, s=s: x[s], draws), looks, n) for n in range(COLUMNS)]
+        for s in range(engine.DRAWS)
+    ]
+    mean = np.array([[one[n][0][d] for d, n in entries] for one in each])
+    variance = np.array([[one[n][1][d, d] for d, n in entries] for one in each])
+    noise = np.array([[one[n][2] for _, n in entries] for one in each])
+    total = variance + noise**2
+    sd = np.sqrt(total.mean(0) + mean.var(0))
+    np.testing.assert_allclose(found.predicted.mean, mean.mean(0), rtol=1e-9)
+    np.testing.assert_allclose(found.predicted.sd, sd, rtol=1e-9)
+    for level, quantile in zip(engine.LEVELS, found.predicted.quantiles, strict=True):
+        below = scipy.stats.norm.cdf(quantile, mean, np.sqrt(total)).mean(0)
+        np.testing.assert_allclose(below, level, atol=1e-9)
+    bits = 0.5 * np.log2(sd**2) - np.log2(noise).mean(0)
+    np.testing.assert_allclose(found.gain[0], bits[0], rtol=1e-9)
+    np.testing.assert_allclose(found.best_mean, mean.mean(0).max(), rtol=1e-9)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("column_noise", [False, True])
+def test_the_bits_of_a_batch_sum_up_to_its_joint_information(column_noise):
+    """1/2 log2 det(I + covariance / s2) of the batch, once the pending entries are known too."""
+    parameters, data, looks = make_problem(4)
+    if column_noise:
+        parameters = with_column_noise(parameters, COLUMNS)
+    is_open, entries = open_entries(data)
+    pending = np.zeros(is_open.shape, bool)
+    waiting, batch = entries[::4], [entry for i, entry in enumerate(entries) if i % 4]
+    pending[tuple(zip(*waiting, strict=True))] = True
+    found = described(TOLD, parameters, data, is_open & ~pending, batch, pending=pending)
+    bits = 0.0
+    for n in range(COLUMNS):
+        rows = [d for d, column in batch if column == n]
+        known = [d for d, column in waiting if column == n]
+        _, covariance, noise = dense(parameters, looks, n)
+        joint, before = (
+            np.linalg.slogdet(np.eye(len(some)) + covariance[np.ix_(some, some)] / noise**2)[1]
+            for some in (rows + known, known)
+        )
+        bits += 0.5 * (joint - before) / np.log(2.0)
+    np.testing.assert_allclose(found.gain.sum(), bits, rtol=1e-9)
+    assert bits > 1.0
+    # The order does not matter, and what is pending leaves less to be told.
+    back = described(TOLD, parameters, data, is_open & ~pending, batch[::-1], pending=pending)
+    np.testing.assert_allclose(back.gain.sum(), bits, rtol=1e-9)
+    alone = described(TOLD, parameters, data, is_open, batch)
+    assert alone.gain.sum() > bits + 0.01
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("wanted", [1, 4])
+def test_the_probability_to_be_among_the_best_is_that_of_the_joint_gaussian(monkeypatch, wanted):
+    """2000 draws against 10^5 dense ones; of 17 entries one is off by chance once in 10^4 runs.
+
+    A draw and its mirror image together vary no more than one draw: the standard error is at most
+    sqrt(p (1 - p) / 2000), and at 4.5 of them each fails with probability 7e-6.
+    """
+    parameters, data, looks = make_problem(5)
+    is_open, entries = open_entries(data)
+    monkeypatch.setattr(engine, "DRAWS", 2000)
+    found = described(TOLD, parameters, data, is_open, entries, wanted=wanted)
+    rng, samples = np.random.default_rng(0), np.empty((100_000, ROWS, COLUMNS))
+    for n in range(COLUMNS):
+        mean, covariance, _ = dense(parameters, looks, n)
+        samples[:, :, n] = rng.multivariate_normal(mean, covariance, len(samples), method="eigh")
+    of_open = samples[:, is_open]
+    ordered = np.sort(of_open, axis=1)[:, ::-1]
+    expected = (of_open >= ordered[:, wanted - 1 : wanted]).mean(0)
+    error = np.sqrt(np.maximum(expected * (1 - expected), 1e-3) * (1 / 2000 + 1e-5))
+    assert (np.abs(found.probability - expected) < 4.5 * error).all()
+    np.testing.assert_allclose(found.probability.sum(), wanted, rtol=1e-6)
+    best = ordered[:, :wanted].mean(1)
+    error = best.std() * np.sqrt(1 / 2000 + 1e-5)
+    assert abs(found.optimum - best.mean()) < 4.5 * error
+    assert expected.max() > 0.3
+
+
+@pytest.mark.usefixtures("x64")
+def test_an_entry_that_is_surely_the_best_is_so_with_probability_one():
+    """It is compared with the others, not with itself; columns move as a whole."""
+    loadings, intercepts = jnp.ones((4, 1)), jnp.asarray([0.5, 0.0, -1.0, 0.2])
+    parameters = Parameters.plain(loadings, jnp.asarray(0.3), intercepts)
+    data = Observations.empty(4, 1)
+    entries = [(d, 0) for d in range(4)]
+    everything = np.ones((4, 1), bool)
+    one = described(TOLD, parameters, data, everything, entries, wanted=1)
+    np.testing.assert_array_equal(one.probability, [1.0, 0.0, 0.0, 0.0])
+    two = described(TOLD, parameters, data, everything, entries, wanted=2)
+    np.testing.assert_array_equal(two.probability, [1.0, 0.0, 0.0, 1.0])
+    np.testing.assert_array_equal(two.hopeful, [True, False, False, True])
+
+
+@pytest.mark.parametrize("wanted", [1, 2, 5])
+def test_as_many_entries_are_hopeful_as_are_wanted(wanted):
+    """In float32 too: the last of the best is one of them."""
+    parameters, data, looks = make_problem(6)
+    is_open, entries = open_entries(data)
+    found = described(TOLD, parameters, data, is_open, entries, wanted=wanted)
+    mean = np.array([dense(parameters, looks, n)[0][d] for d, n in entries])
+    np.testing.assert_array_equal(found.hopeful, mean >= np.sort(mean)[-wanted])
+
+
+@pytest.mark.usefixtures("x64")
+def test_asked_of_some_columns_it_tells_what_it_would_of_these_columns_alone(monkeypatch):
+    """Greedy picks of offered columns, each with a noise of its own, by their dense forecasts."""
+    parameters, data, looks = make_problem(8)
+    parameters = with_column_noise(parameters, COLUMNS, seed=1)
+    programs = engine_on(monkeypatch, TOLD, "greedy")
+    offered = np.array([4, 0, 2])
+    is_open = ~np.asarray(data.seen())
+    pending = np.zeros_like(is_open)
+    pending[1, 0] = pending[5, 0] = True
+    left = (is_open & ~pending)[:, offered]
+    found = programs.ask(
+        KEY,
+        parameters,
+        data,
+        jnp.asarray(offered),
+        jnp.asarray(left),
+        jnp.asarray(pending[:, offered]),
+        jnp.asarray(4),
+        8,
+        4,
+    )
+    forecasts = {int(n): dense(parameters, looks, n) for n in offered}
+    means = np.stack([forecasts[int(n)][0] for n in offered], 1)
+    order = np.argsort(-np.where(left, means, -np.inf), axis=None)[:4]
+    picks = [divmod(int(place), 3) for place in order]
+    chosen = list(zip(found.choice.row.tolist(), found.choice.column.tolist(), strict=True))
+    assert chosen == picks
+    for i, (row, position) in enumerate(picks):
+        mean, covariance, noise = forecasts[int(offered[position])]
+        np.testing.assert_allclose(found.predicted.mean[i], mean[row], rtol=1e-9)
+        sd = np.sqrt(covariance[row, row] + noise**2)
+        np.testing.assert_allclose(found.predicted.sd[i], sd, rtol=1e-9)
+    assert found.hopeful.all()
+
+
+def test_what_has_no_room_is_told_apart(monkeypatch):
+    """Two open entries, asked for eight: the other choices are -1."""
+    parameters, data, _ = make_problem(8)
+    programs = engine_on(monkeypatch, TOLD, "ids")
+    is_open = np.zeros((ROWS, COLUMNS), bool)
+    is_open[2, 0] = is_open[3, 0] = True
+    nothing = jnp.zeros((ROWS, COLUMNS), bool)
+    found = programs.ask(
+        KEY, parameters, data, jnp.arange(COLUMNS), jnp.asarray(is_open), nothing, 2, 8, 8
+    )
+    assert sorted(found.choice.row[:2].tolist()) == [2, 3]
+    assert (np.asarray(found.choice.row[2:]) == -1).all()
+    assert np.isfinite(found.gain[:2]).all()
+    np.testing.assert_allclose(found.probability[:2], 1.0)
+
+
+@pytest.mark.usefixtures("x64")
+def test_a_survey_has_the_moments_and_the_improvement_of_dense_gaussians(monkeypatch):
+    parameters, data, looks = make_problem(9)
+    parameters = with_column_noise(parameters, COLUMNS)
+    belief = spread_out(parameters)
+    programs = engine_on(monkeypatch, belief)
+    is_open, _ = open_entries(data)
+    best = 1.2
+    found = programs.survey(KEY, parameters, data, jnp.asarray(is_open), jnp.asarray(best))
+    means, variances, excess, noise = [], [], [], []
+    for key in jax.random.split(KEY, engine.DRAWS):
+        own = belief.draw(jax.random.split(key)[0], parameters)
+        columns = [dense(own, looks, n) for n in range(COLUMNS)]
+        mean = np.stack([one[0] for one in columns], 1)
+        variance = np.stack([np.diag(one[1]) for one in columns], 1)
+        means.append(mean)
+        variances.append(variance)
+        sd = np.sqrt(variance)
+        z = (mean - best) / sd
+        excess.append((mean - best) * scipy.stats.norm.cdf(z) + sd * scipy.stats.norm.pdf(z))
+        noise.append(np.sqrt(np.mean([one[2] ** 2 for one in columns])))
+    np.testing.assert_allclose(found.mean, np.mean(means, 0), rtol=1e-9)
+    sd = np.sqrt(np.mean(variances, 0) + np.var(means, 0))
+    np.testing.assert_allclose(found.sd, sd, rtol=1e-9)
+    np.testing.assert_allclose(found.improvement, np.mean(excess, 0), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found.noise, np.mean(noise), rtol=1e-9)
+
+
+@pytest.mark.usefixtures("x64")
+def test_the_chance_to_beat_the_best_is_that_of_the_joint_gaussian(monkeypatch):
+    """2000 draws against 10^5 dense ones, at 4.5 standard errors: fails by chance once in 10^5."""
+    parameters, data, looks = make_problem(9)
+    programs = engine_on(monkeypatch, TOLD, draws=2000)
+    is_open, _ = open_entries(data)
+    best = 2.5
+    found = programs.survey(KEY, parameters, data, jnp.asarray(is_open), jnp.asarray(best))
+    rng, beaten = np.random.default_rng(0), np.zeros(100_000, bool)
+    for n in range(COLUMNS):
+        mean, covariance, _ = dense(parameters, looks, n)
+        sample = rng.multivariate_normal(mean, covariance, beaten.size, method="eigh")
+        beaten |= (sample[:, is_open[:, n]] > best).any(1)
+    chance = beaten.mean()
+    assert 0.1 < chance < 0.9
+    assert abs(found.chance - chance) < 4.5 * np.sqrt(chance * (1 - chance) * (1 / 2000 + 1e-5))
+
+
+def test_a_survey_far_from_zero_keeps_its_deviations_in_float32(monkeypatch):
+    """Means near 60 and deviations of 0.01: a difference of squares would be all rounding."""
+    loadings = 0.01 * jnp.ones((3, 1))
+    parameters = Parameters.plain(loadings, jnp.asarray(0.01), jnp.asarray([60.0, -60.0, 0.0]))
+    programs = engine_on(monkeypatch, TOLD)
+    data = Observations.empty(3, 4)
+    everything = jnp.ones((3, 4), bool)
+    found = programs.survey(KEY, parameters, data, everything, jnp.asarray(0.0))
+    np.testing.assert_allclose(found.sd, 0.01, rtol=1e-3)
+
+
+@pytest.mark.parametrize("number", [1, 2, 7, 30, 100])
+def test_the_number_th_largest_is_that_of_a_sort(number):
+    rng = np.random.default_rng(number)
+    values = rng.normal(size=(5, 9))
+    values[rng.random(values.shape) < 0.3] = -np.inf
+    finite = np.sort(values[np.isfinite(values)])[::-1]
+    expected = finite[min(number, finite.size) - 1]
+    found = float(number_th_largest(jnp.asarray(values), number))
+    assert -1e-6 <= found - expected <= 2.0**-19 * np.ptp(finite)
+
+
+def test_the_share_of_the_best_that_an_offer_measures_regret_from(monkeypatch):
+    """Half of the open entries have half of the best ones, and never fewer than are asked for."""
+    asked = []
+
+    def ask(*arguments):
+        asked.append(arguments[7])
+        n = arguments[8]
+        numbers = np.zeros(n)
+        predicted = engine.Predicted(numbers, numbers + 1, np.zeros((2, n)))
+        choice = Choice(np.zeros(n, int), np.zeros(n, int))
+        return engine.Asked(choice, predicted, numbers, numbers, numbers > 0, 0.0, 0.0)
+
+    programs = engine.Engine(None, ask, None, None)
+    shape = (8, 16)
+    none = np.zeros(shape, bool)
+    matrix = Matrix(Observations.empty(*shape), none, none, none, 0.0, Units(0.0, 1.0, 1.0), False)
+    made = forecast.Forecast(programs, None, 0, matrix, Errors(np.zeros(0), np.zeros(0)))
+    calibrator = Calibrator(made.errors)
+    offers = [~none, ~none & (np.arange(16) < 8), ~none & (np.arange(16) < 1)]
+    for is_open in offers:
+        asking.propose(KEY, made, is_open, 3, 64, calibrator)
+    assert asked == [64, 32, 8]
+
+
+def cached(monkeypatch, tmp_path):
+    """Forecasts whose engine says what noise it was made for, and how often it has fitted."""
+    fits = []
+
+    def fake(**settings):
+        def fit(key, data):
+            fits.append(settings["fixed_noise"])
+            return jnp.zeros((data.rows, settings["rank"]))
+
+        return engine.Engine(fit, settings["fixed_noise"], None, None)
+
+    monkeypatch.setattr(forecast, "engine", fake)
+    monkeypatch.setattr(forecast, "errors_of", lambda *_: Errors(np.zeros(0), np.zeros(0)))
+    settings = {"noise": None, "rank": None, "policy": "ids", "seed": 0}
+
+    def made(matrix, refit, **other):
+        before = len(fits)
+        found = forecast.forecast(
+            matrix,
+            settings | other,
+            position=1,
+            cache=tmp_path / "fit.npz",
+            refit=refit,
+            on_fit=lambda done, total: None,
+        )
+        return found, len(fits) > before + 1  # the shapes are found by a trace
+
+    return made
+
+
+def matrix_in(units, data, transposed=False):
+    seen = np.asarray(data.seen())
+    return Matrix(data, seen, ~seen & False, ~seen & False, 1.0, units, transposed)
+
+
+def test_a_kept_fit_is_of_the_same_data_in_the_same_units(monkeypatch, tmp_path):
+    made = cached(monkeypatch, tmp_path)
+    data = make_problem(3)[1]
+    units = Units(2.0, 1.0, 1.0)
+    assert made(matrix_in(units, data), True)[1]
+    assert not made(matrix_in(units, data), True)[1]
+    # All values corrected to their double: the same data in the model's units.
+    again, fitted = made(matrix_in(Units(4.0, 2.0, 1.0), data), True)
+    assert fitted
+    assert again.matrix.units.scale == 2.0
+    # Rows that are columns now are no rows of the fit, though as many.
+    assert made(matrix_in(Units(4.0, 2.0, 1.0), data, transposed=True), False)[1]
+
+
+def test_a_known_noise_is_in_the_units_of_the_kept_fit(monkeypatch, tmp_path):
+    made = cached(monkeypatch, tmp_path)
+    data = make_problem(3)[1]
+    made(matrix_in(Units(0.0, 1.0, 1.0), data), True, noise=0.5)
+    kept, fitted = made(matrix_in(Units(0.0, 4.0, 1.0), data), False, noise=0.5)
+    assert not fitted
+    assert kept.matrix.units.scale == 1.0
+    assert kept.engine.ask == 0.25  # what the engine was made for
+
+
+@functools.cache
+def asked_programs():
+    """A recommender by IDS on told parameters, compiled, and what it knows at first."""
+    parameters, data, _ = make_problem(8)
+    asked = recommender(ids(TOLD._replace(point=False), draws=4))
+    is_open, entries = open_entries(data)
+    offer = Offer(None, jnp.asarray(is_open), jnp.ones(is_open.shape))
+    state = asked.init(KEY, data, offer, parameters)
+    return jax.jit(asked.refit), jax.jit(asked.tell), state, offer, entries
+
+
+def test_a_failure_without_a_value_teaches_nothing():
+    """A recommender is told NaN, which is no value, of a measurement that failed."""
+    refit, tell, state, offer, _ = asked_programs()
+    state = refit(KEY, state, offer)
+    outcome = Outcome(*(jnp.asarray([x]) for x in (2, 0, np.nan, False)))
+    after = tell(KEY, state, outcome, offer)
+    for before, now in zip(jax.tree.leaves(state), jax.tree.leaves(after), strict=True):
+        np.testing.assert_allclose(before, now, rtol=1e-6)
+
+
+def test_regret_is_measured_from_what_is_not_pending():
+    """R*, found at a refit, is of the entries that can still be chosen."""
+    refit, _, state, offer, entries = asked_programs()
+    pending = state.pending.at[tuple(np.transpose(entries[::2]))].set(True)
+    waiting = state._replace(pending=pending)
+    left = offer._replace(open=offer.open & ~pending)
+    heedless, heeding = (refit(KEY, waiting, one).policy.shared for one in (offer, left))
+    assert heedless == heeding < refit(KEY, state, offer).policy.shared
+
+
+def test_one_row_and_one_column_are_matrices_too(monkeypatch):
+    """D = 1: every column is one entry, and the bits are those of independent entries."""
+    parameters = Parameters.plain(jnp.ones((1, 1)), jnp.asarray(0.5))
+    data = one_by_one(1, 6, np.zeros(3, int), np.arange(3), np.array([1.0, 2.0, 3.0]))
+    programs = engine_on(monkeypatch, TOLD, "ids")
+    is_open = ~np.asarray(data.seen())
+    nothing = jnp.zeros(is_open.shape, bool)
+    found = programs.ask(
+        KEY, parameters, data, jnp.arange(6), jnp.asarray(is_open), nothing, 3, 8, 8
+    )
+    assert sorted(found.choice.column[:3].tolist()) == [3, 4, 5]
+    np.testing.assert_allclose(found.gain[:3], 0.5 * np.log2(1.0 + 4.0), rtol=1e-5)
+    single = described(
+        TOLD, parameters, Observations.empty(1, 1), np.ones((1, 1), bool), [(0, 0)], wanted=1
+    )
+    np.testing.assert_allclose(single.probability, 1.0)
