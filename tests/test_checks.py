@@ -164,7 +164,7 @@ BAD = {
     },
     "make_environment": {"initial": NEGATIVE, "beta": (-0.1, 1.1, NAN)},
     "arrivals": {"number": FEW},
-    "make_loop": {"horizon": FEW, "refits": FEW},
+    "make_loop": {"horizon": FEW, "refits": FEW, "asked": FEW},
     "make_sweep": {"segment": FEW, "vmap_width": FEW, "shard": WORD},
     "make_resets": {"vmap_width": FEW, "shard": WORD},
 }

@@ -1,6 +1,5 @@
 """The parts of the benchmarks that need no peer and no large matrix."""
 
-import importlib
 import json
 import sys
 
@@ -8,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from absl import flags
+from benchmarking import load
 from numpyro.infer.util import log_density
 from problems import low_rank_data
 
@@ -20,15 +19,6 @@ from smc_jax.model.gamma_process import gamma_process
 from smc_jax.policies.ids import GAINS, SCOPES, ids
 from smc_jax.policies.random import random
 from smc_jax.simulation.environment import make_environment
-
-
-def load(name):
-    """A benchmark's module; its flags go, for other benchmarks have flags of the same names."""
-    before = set(flags.FLAGS)
-    module = importlib.import_module(f"benchmarks.{name}")
-    for flag in set(flags.FLAGS) - before:
-        delattr(flags.FLAGS, flag)
-    return module
 
 
 def test_programs_are_run_once_and_then_in_turn():
