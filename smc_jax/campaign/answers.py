@@ -40,6 +40,31 @@ def records_of(answers: Iterable[tuple[str, str, Any]]) -> Records:
     return Records(rows, columns, kinds, values, place, [], [], [])
 
 
+def joined(tables: list[Records]) -> Records:
+    """Several tables as one, so that all of them are told or none."""
+    if len(tables) == 1:
+        return tables[0]
+    starts = np.cumsum([0, *(len(one.rows) for one in tables)])
+
+    def place_of(i: int) -> str:
+        which = int(np.searchsorted(starts, i, side="right")) - 1
+        return tables[which].place(i - int(starts[which]))
+
+    def chained(field: str) -> list[str]:
+        return [text for one in tables for text in getattr(one, field)]
+
+    return Records(
+        rows=chained("rows"),
+        columns=chained("columns"),
+        kinds=chained("kinds"),
+        values=np.concatenate([np.zeros(0), *(one.values for one in tables)]),
+        place=place_of,
+        row_ids=chained("row_ids"),
+        column_ids=chained("column_ids"),
+        notes=chained("notes"),
+    )
+
+
 def no_records(rows: Iterable[str], columns: Iterable[str]) -> Records:
     """Rows and columns of which nothing is known."""
     own, others = ([_name(one, i) for i, one in enumerate(ids)] for ids in (rows, columns))

@@ -107,7 +107,7 @@ def propose(
             high=float(high[i]),
             probability=float(found.probability[i]),
             gain=float(found.gain[i]),
-            reason=_reason(found, i, number, matrix.units.scale, where),
+            reason=_reason(found, i, number, matrix.units.scale, forecast.engine.rule, where),
         )
         for i in range(number)
     ]
@@ -125,14 +125,24 @@ def in_campaign_units(
     return mean, sd, *calibrator.interval(mean, sd, *ends)
 
 
-def _reason(found: Asked, i: int, number: int, scale: float, where: str) -> str:
+CHOSEN = {  # what the rules choose by where the expected value alone does not tell
+    "thompson": "A draw of the table has it among the best",
+    "ucb": "It may well be better than expected",
+    "random": "It was drawn at random",
+}
+
+
+def _reason(found: Asked, i: int, number: int, scale: float, rule: str, where: str) -> str:
     """Why an entry was chosen, one sentence."""
     probability = f"{found.probability[i]:.0%}"
     best = "the best" if number == 1 else f"one of the {number} best"
-    if found.hopeful[i]:
+    if rule == "random":
+        return f"{CHOSEN[rule]}; it is {best} {where} with probability {probability}."
+    if found.hopeful[i] or rule == "greedy":
         return f"Its expected value is {best} {where}; it is so with probability {probability}."
     short = scale * float(found.best_mean - found.predicted.mean[i])
+    why = CHOSEN.get(rule, f"Its answer tells {found.gain[i]:.2f} bits")
     return (
-        f"Its answer tells {found.gain[i]:.2f} bits; it is expected {short:.3g} short of the best"
+        f"{why}; it is expected {short:.3g} short of the best"
         f" {where}, and is {best} with probability {probability}."
     )

@@ -1,6 +1,5 @@
 """A campaign: ask which entries to measure next, tell what came of them, ask again, for weeks."""
 
-import getpass
 import pathlib
 import secrets
 import time
@@ -9,7 +8,8 @@ from os import PathLike
 from typing import Any, Self
 
 from smc_jax.campaign import outlook
-from smc_jax.campaign.answers import no_records, records_of
+from smc_jax.campaign.answers import joined, no_records, records_of
+from smc_jax.campaign.batch import Batch, Path, at_least_one, plain, user
 from smc_jax.campaign.calibration import Calibrator
 from smc_jax.campaign.engine import Survey
 from smc_jax.campaign.exporting import export_lines
@@ -23,25 +23,19 @@ from smc_jax.campaign.settings import checked_settings
 from smc_jax.campaign.snapshot import Fitted, Pair, Snapshot
 from smc_jax.campaign.storage import Conflict, Storage, TokenTaken
 from smc_jax.campaign.tables import read_records
-from smc_jax.campaign.types import CampaignError, Prediction, Progress, Status, Suggestion
+from smc_jax.campaign.types import (
+    COLUMN,
+    ROW,
+    CampaignError,
+    Prediction,
+    Progress,
+    Records,
+    Status,
+    Suggestion,
+)
 from smc_jax.campaign.writing import write_table, write_whole
 
-Path = str | PathLike[str]
 TRIES = 100  # how often an ask begins again because another process took an entry
-
-
-class Batch(list[Suggestion]):
-    """The suggestions of one ask."""
-
-    def __init__(self, suggestions: Iterable[Suggestion], token: str, names: Sequence[str]):
-        super().__init__(suggestions)
-        self.token = token  # an ask with the same token gives the same suggestions
-        self.names = names  # what a row, a column and a value are called
-
-    def save(self, path: Path) -> None:
-        """Writes the suggestions as CSV or Parquet, with room for the values to be filled in."""
-        header = [*self.names, "status", "mean", "sd", "low", "high", "probability", "bits", "why"]
-        write_table(path, header, [(one.row, one.column, None, None, *one[2:]) for one in self])
 
 
 class Campaign:
@@ -66,10 +60,10 @@ class Campaign:
           on_fit: told how many fits are done, and how many in all, while the model is fitted.
         """
         self._storage = Storage.open(path)
-        self._source = _user() if source is None else source
+        self._source = user() if source is None else source
         self._settings = checked_settings(self._storage.settings())
         self._on_fit = on_fit
-        self._cache = _cache_of(path)
+        self._cache, self._identity = _cache_of(path), self._storage.identity()
         self._kept: Snapshot | None = None
         self.notes: list[str] = []  # what was understood of the last table that was read
 
@@ -86,14 +80,13 @@ class Campaign:
           **settings: see `settings.SETTINGS`.
         """
         wanted = checked_settings(settings)
-        user = _user() if source is None else source
+        who = user() if source is None else source
         records = None
         if table is not None:
             named = {name: settings.get(name) for name in ("rows", "columns", "value")}
             records = read_records(table, **named)  # type: ignore[arg-type]
-            user += f": {pathlib.Path(table).name}"
-        Storage.create(path, wanted, user, records).disconnect()
-        _cache_of(path).unlink(missing_ok=True)  # left of an earlier campaign of this name
+            who += f": {pathlib.Path(table).name}"
+        Storage.create(path, wanted, who, records).disconnect()
         made = cls(path, source=source)
         made.notes = [] if records is None else records.notes
         return made
@@ -119,20 +112,23 @@ class Campaign:
         for name in ("rows", "columns", "value", "maximise", "seed"):
             if name in settings and settings[name] != self._settings[name]:
                 raise CampaignError(f"{name}: a campaign keeps it; make another campaign")
-        for name in settings:
-            self._storage.set(name, wanted[name], self._source)
+        self._storage.set({name: wanted[name] for name in settings}, self._source)
         self._settings, self._kept = wanted, None
 
     def sizes(self) -> dict[str, int]:
         """How many rows, columns and known, pending and failed entries there are."""
-        log, matrix = self._snapshot().log, self._snapshot().matrix
-        return {
-            "rows": len(log.row_ids),
-            "columns": len(log.column_ids),
-            "known": int(matrix.known.sum()),
-            "pending": int(matrix.pending.sum()),
-            "failed": len(log.failed_row),
-        }
+        return self._snapshot().sizes()
+
+    def ids(self) -> tuple[list[str], list[str]]:
+        """The ids of the rows and of the columns, in the order in which they came."""
+        return self._storage.ids(ROW), self._storage.ids(COLUMN)
+
+    def withdraw(self, token: str) -> Added:
+        """Takes an ask back: what is still pending of it may be asked again."""
+        found = self._storage.ask_of(token)
+        if found is None:
+            raise CampaignError(f"token: no ask has the token {token!r}; an ask prints its token")
+        return self.tell([(one.row, one.column, "withdrawn") for one in found])
 
     @property
     def names(self) -> tuple[str, str, str]:
@@ -163,6 +159,7 @@ class Campaign:
             self._settings,
             position=now.log.position,
             cache=self._cache,
+            identity=self._identity,
             refit=refit,
             on_fit=self._on_fit,
         )
@@ -191,40 +188,64 @@ class Campaign:
           columns: only these columns, e.g. who is here today.
           closed: entries, rows (column None) or columns (row None) that are closed for now.
           plate: entries that must share a row, a column or a group; see `plates.Plates`.
-          token: a name for this ask; asked again with it, the same suggestions come back.
+          token: a name for this ask; asked again with it, the same suggestions come back, also
+            those that were answered or have expired meanwhile.
           expires: hours after which the entries are no longer pending; None is never.
           refit: whether the model is fitted to everything told; without, an earlier fit will do,
             given what was told of each column meanwhile.
         """
-        _at_least_one("number", number)
+        at_least_one("number", number)
         if expires is not None and not expires > 0:
             raise CampaignError(f"expires: must be a positive number of hours, got {expires!r}")
         if token is not None and not token.strip():
             raise CampaignError("token: must be a name, got an empty text; leave it out")
-        token, closed = secrets.token_hex(4) if token is None else token, list(closed)
+        closed = list(closed)
+        wanted: dict[str, Any] = {
+            "number": int(number),
+            "rows": None if rows is None else [str(one) for one in rows],
+            "columns": None if columns is None else [str(one) for one in columns],
+            "closed": closed,
+            "plate": None if plate is None else plate.described(),
+        }
         for _ in range(TRIES):
-            earlier = self._storage.ask_of(token)
+            name = secrets.token_hex(8) if token is None else token
+            earlier = self._earlier(name, wanted)
             if earlier is not None:
-                return Batch(earlier, token, self.names)
+                return earlier
             now = self._snapshot()
             is_open = now.offered(rows, columns, closed)
             fitted = self._fitted(now, refit=refit)
             found = now.suggest(fitted, is_open, number, plate)
             try:
                 self._storage.record_ask(
-                    token,
+                    name,
                     found,
                     position=now.log.position,
                     fitted_at=None if fitted is None else fitted.forecast.fitted_at,
                     expires=None if expires is None else time.time() + 3600.0 * expires,
                     source=self._source,
+                    arguments=wanted,
                 )
             except (Conflict, TokenTaken):
                 continue  # another process was faster
-            return Batch((one for *_, one in found), token, self.names)
+            return Batch((one for *_, one in found), name, self.names)
         raise CampaignError(
             f"ask: other processes took the entries {TRIES} times over; ask for fewer, or later"
         )
+
+    def _earlier(self, token: str, wanted: dict[str, Any]) -> Batch | None:
+        """The suggestions of the ask with this token, which must have asked for the same."""
+        found = self._storage.ask_of(token)
+        if found is None:
+            return None
+        asked = self._storage.arguments_of(token) or wanted
+        differ = [name for name in wanted if asked.get(name) != plain(wanted[name])]
+        if differ and asked is not wanted:
+            raise CampaignError(
+                f"token: {token!r} was asked before with another {' and another '.join(differ)};"
+                " take another token, or ask for the same"
+            )
+        return Batch(found, token, self.names)
 
     def best(
         self,
@@ -235,33 +256,38 @@ class Campaign:
         closed: Iterable[Pair] = (),
         refit: bool = False,
     ) -> list[Suggestion]:
-        """What `ask` would suggest, without making anything pending: quick, and as often as wanted.
+        """What `ask` with the same arguments would suggest, without making anything pending.
 
-        The arguments are those of `ask`.
+        It is for visitors: by default an earlier fit will do, so that it depends on when the model
+        was last fitted.
         """
-        _at_least_one("number", number)
+        at_least_one("number", number)
         now = self._snapshot()
         is_open = now.offered(rows, columns, closed)
         return [one for *_, one in now.suggest(self._fitted(now, refit=refit), is_open, number)]
 
-    def tell(
-        self, answers: Path | Iterable[tuple[str, str, Any]], *, correct: bool = False
-    ) -> Added:
+    def tell(self, *answers: Path | Iterable[tuple[str, str, Any]], correct: bool = False) -> Added:
         """Adds answers, all of them or none; late ones and ones that nobody asked for are welcome.
 
         Args:
-          answers: a table, as for `new`; or (row, column, value), where the value is a number, or
+          *answers: tables, as for `new`; or (row, column, value), where the value is a number, or
             one of the words failed, pending and withdrawn.
           correct: whether another value of an entry replaces the earlier ones.
         """
-        source = self._source
-        if isinstance(answers, str | PathLike):
-            records = read_records(answers, names=self.names)
-            source += f": {pathlib.Path(answers).name}"
-        else:
-            records = records_of(answers)
+        files = [one for one in answers if isinstance(one, str | PathLike)]
+        source = ": ".join([self._source, *(pathlib.Path(one).name for one in files)])
+        records = joined([self._read(one) for one in answers])
         self.notes = records.notes
         return self._storage.add(records, source=source, corrections=correct)
+
+    def _read(self, answers: Path | Iterable[tuple[str, str, Any]]) -> Records:
+        if isinstance(answers, str | PathLike):
+            return read_records(answers, names=self.names)
+        return records_of(answers)
+
+    def knows(self, table: Path) -> bool:
+        """Whether telling a table would add nothing."""
+        return self._storage.knows(read_records(table, names=self.names))
 
     def add(self, *, rows: Iterable[str] = (), columns: Iterable[str] = ()) -> Added:
         """Adds rows and columns of which nothing is known yet."""
@@ -289,7 +315,7 @@ class Campaign:
     def _survey(self) -> tuple[Snapshot, Survey | None, Status]:
         now = self._snapshot()
         fitted = self._fitted(now)
-        found = None if fitted is None else outlook.survey_of(now.keys.predict, fitted.forecast)
+        found = None if fitted is None else outlook.survey_of(now.keys.check, fitted.forecast)
         return now, found, outlook.status_of(now, fitted, found)
 
     def status(self) -> Status:
@@ -320,16 +346,3 @@ class Campaign:
 def _cache_of(path: Path) -> pathlib.Path:
     """The file beside a campaign that keeps the fit."""
     return pathlib.Path(f"{pathlib.Path(path)}-fit.npz")
-
-
-def _user() -> str:
-    """The name of the user, for the history."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container without names
-        return "unknown"
-
-
-def _at_least_one(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise CampaignError(f"{name}: must be a whole number of at least 1, got {value!r}")

@@ -10,6 +10,7 @@ from tqdm import tqdm
 
 from smc_jax.campaign import show
 from smc_jax.campaign.campaign import Campaign
+from smc_jax.campaign.cells import read_grid
 from smc_jax.campaign.picture import progress_png
 from smc_jax.campaign.plates import Plates
 from smc_jax.campaign.settings import SETTINGS
@@ -17,6 +18,7 @@ from smc_jax.campaign.tables import read_ids, read_pairs
 from smc_jax.campaign.types import COLUMN, ROW, CampaignError
 from smc_jax.campaign.writing import check_writable, write_table, write_whole
 
+BESIDE = ("-wal", "-shm", "-journal", "-fit.npz")  # files that belong to a campaign
 CHANGEABLE = ("policy", "rank", "budget", "noise", "repeats", "retry_failed")
 
 
@@ -57,8 +59,22 @@ def _check_out(path: str, out: str | None, *, table: bool = True) -> None:
     if out is None:
         return
     check_writable(out, table=table)
-    if os.path.realpath(out) == os.path.realpath(path):
+    own = os.path.realpath(path)
+    if os.path.realpath(out) in [own + suffix for suffix in ("", *BESIDE)]:
         raise CampaignError(f"{out}: this is the campaign itself; name another file with --out")
+
+
+def _check_ask_out(campaign: Campaign, out: str | None) -> None:
+    """Refuses to write suggestions over anything but an earlier ask whose answers are told."""
+    if out is None or not os.path.exists(out):
+        return
+    header = read_grid(out).cells[0]
+    if not {"status", "bits", "why"} <= set(header):
+        raise CampaignError(f"{out}: the file exists, and no ask wrote it; name another with --out")
+    if not campaign.knows(out):
+        raise CampaignError(
+            f"{out}: the file holds answers that were not told; tell them first, or name another"
+        )
 
 
 def _new(given: Any, arguments: list[str]) -> None:
@@ -86,6 +102,7 @@ def _ask(given: Any, arguments: list[str]) -> None:
     (path,) = arguments
     with _open(path) as campaign:
         _check_out(path, given.out)
+        _check_ask_out(campaign, given.out)
         rows, columns, _ = campaign.names
         named = {"rows": rows, "columns": columns}
         closed = [] if given.closed is None else read_pairs(given.closed, partial=True, **named)
@@ -103,9 +120,10 @@ def _ask(given: Any, arguments: list[str]) -> None:
         )
     print(show.suggestions(found, found.names))
     if len(found) < given.number:
-        known = "" if given.token is None else ", or the token was asked before with fewer"
-        print(f"Only {len(found)} entries were open{known}.")
-    print(f"\nToken {found.token}: asked again with --token={found.token}, the same entries come.")
+        print(f"Only {len(found)} entries were open.")
+    print(f"\nThey are pending now, and stand in the order in which they were chosen. Asked again"
+          f" with --token={found.token}, the same entries come; smc-jax withdraw {path}"
+          f" {found.token} takes them back.")  # fmt: skip
     if given.out is not None:
         found.save(given.out)
         print(f"Next: measure, fill in the column {found.names[2]!r} of {given.out} (or write"
@@ -118,20 +136,29 @@ def _ask(given: Any, arguments: list[str]) -> None:
 
 def _plate(text: str, **named: str) -> Plates:
     """`row`, `column`, or a CSV of ids and their groups whose header names the axis."""
-    if text in (ROW, COLUMN):
-        return Plates(text)
-    return Plates.read(text, **named)
+    axes = {ROW: ROW, COLUMN: COLUMN, named["rows"]: ROW, named["columns"]: COLUMN}
+    return Plates(axes[text]) if text in axes else Plates.read(text, **named)
 
 
 def _tell(given: Any, arguments: list[str]) -> None:
     path, *tables = arguments
     with _open(path) as campaign:
-        for table in tables:
-            added = campaign.tell(table, correct=given.correct)
-            for note in campaign.notes:
-                print(note)
-            print(f"{table}: {show.added(added)}.")
+        before = campaign.ids()
+        added = campaign.tell(*tables, correct=given.correct)
+        for note in campaign.notes:
+            print(note)
+        print(f"{', '.join(tables)}: {show.added(added)}.")
+        for axis, known, now in zip(campaign.names, before, campaign.ids(), strict=False):
+            for line in show.new_ids(axis, known, now):
+                print(line)
     print(f"Next: smc-jax ask {path} --number=20 --out=next.csv, or smc-jax status {path}")
+
+
+def _withdraw(given: Any, arguments: list[str]) -> None:
+    path, token = arguments
+    with _open(path) as campaign:
+        added = campaign.withdraw(token)
+    print(f"{token}: {show.added(added)}.\nNext: smc-jax ask {path}")
 
 
 def _predict(given: Any, arguments: list[str]) -> None:
@@ -146,7 +173,7 @@ def _predict(given: Any, arguments: list[str]) -> None:
         header = [rows, columns, "mean", "sd", "low", "high", "known"]
         write_table(given.out, header, found)
     print(show.predictions(found, names))
-    print("Intervals hold the next measurement in 90 of 100 cases.")
+    print("Intervals should hold the next measurement in 90 of 100 cases.")
     print(f"Next: smc-jax ask {path}" + ("" if given.out else "; --out=FILE.csv keeps the table"))
 
 
@@ -221,8 +248,14 @@ def _export(given: Any, arguments: list[str]) -> None:
     with _open(path) as campaign:
         _check_out(path, given.out)
         campaign.export(given.out, history=given.history)
+        rows, columns, value = campaign.names
+        goal = "maximise" if campaign.settings["maximise"] else "minimise"
     print(f"{given.out}: {'everything that was ever told' if given.history else 'what holds now'}.")
-    print(f"Next: smc-jax new OTHER.db --table={given.out} begins another campaign with it.")
+    if given.history:
+        print(f"Next: smc-jax ask {path}")
+    else:
+        print(f"Next: smc-jax new OTHER.db --table={given.out} --rows={rows} --columns={columns}"
+              f" --{goal}={value} begins another campaign with it.")  # fmt: skip
 
 
 def _setting_flag(name: str) -> Flag:
@@ -267,6 +300,9 @@ COMMANDS = {
         ("CAMPAIGN", "TABLE..."),
         "adds answers: values, failures and withdrawals",
         (Flag("correct", "whether other values replace the earlier ones", False, bool),),
+    ),
+    "withdraw": Command(
+        _withdraw, ("CAMPAIGN", "TOKEN"), "takes an ask back: what is pending of it is free again"
     ),
     "predict": Command(_predict, ("CAMPAIGN", "PAIRS"), "forecasts any entries", (OUT,)),
     "status": Command(

@@ -9,11 +9,14 @@ import contextlib
 import os
 import pathlib
 import shutil
+import tempfile
+import zlib
 from collections.abc import Iterator
 
 import jax
 
-KEPT = "kept"
+KEPT, OWN, LOCK = "kept", "process-", "lock"
+ZLIB = b"\x78"  # how an entry begins that JAX has compressed with zlib
 
 
 def _folder() -> pathlib.Path:
@@ -26,57 +29,66 @@ def keep_compiled_programs() -> Iterator[None]:
     """Within it, programs are compiled once for all processes.
 
     An environment that names a cache of its own is left alone, and a cache that cannot be written
-    costs compilations and nothing else.
+    costs compilations and nothing else. What ends with an error leaves nothing.
     """
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         yield
         return
-    own = _folder() / f"{os.getpid()}"
-    try:
-        _begin(own)
-    except OSError:
+    with contextlib.ExitStack() as stack:
+        own = None
+        with contextlib.suppress(OSError, RuntimeError):  # the latter where there is no home
+            own = _begin(stack)
+        if own is None:
+            yield
+            return
+        before = {path.name for path in own.iterdir()}
+        jax.config.update("jax_compilation_cache_dir", str(own))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+        # Else the name of the folder is a part of the name of every entry.
+        jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
         yield
-        return
-    before = {path.name for path in own.iterdir()}
-    jax.config.update("jax_compilation_cache_dir", str(own))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
-    # Else the name of the folder is a part of the name of every entry.
-    jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
-    try:
-        yield
-    finally:
         with contextlib.suppress(OSError):
-            _end(own, before)
+            for entry in own.iterdir():
+                if entry.name not in before and _is_whole(entry):
+                    os.replace(entry, _folder() / KEPT / entry.name)
 
 
-def _begin(own: pathlib.Path) -> None:
-    """A folder with links to all entries; what dead processes have left is thrown away."""
+def _begin(stack: contextlib.ExitStack) -> pathlib.Path:
+    """A locked folder with links to all entries, removed in the end; stale ones are removed now."""
     kept = _folder() / KEPT
     kept.mkdir(parents=True, exist_ok=True)
-    for left in _folder().iterdir():
-        if left.name.isdigit() and not _lives(int(left.name)):
-            shutil.rmtree(left, ignore_errors=True)
-    shutil.rmtree(own, ignore_errors=True)
-    own.mkdir()
+    for left in _folder().glob(f"{OWN}*"):
+        with contextlib.suppress(OSError), (left / LOCK).open("r+b") as file:
+            if _can_lock(file.fileno()):  # whoever had it is gone, or was on a system without locks
+                shutil.rmtree(left, ignore_errors=True)
+    own = pathlib.Path(tempfile.mkdtemp(prefix=OWN, dir=_folder()))
+    stack.callback(shutil.rmtree, own, ignore_errors=True)
+    _can_lock(stack.enter_context((own / LOCK).open("wb")).fileno())
     for entry in kept.iterdir():
         with contextlib.suppress(FileNotFoundError):
             os.link(entry, own / entry.name)
+    return own
 
 
-def _end(own: pathlib.Path, before: set[str]) -> None:
-    """Moves whole new entries to those that are kept."""
-    for entry in own.iterdir():
-        if entry.name not in before:
-            os.replace(entry, _folder() / KEPT / entry.name)
-    shutil.rmtree(own, ignore_errors=True)
-
-
-def _lives(process: int) -> bool:
-    """Whether a process of that number is there."""
+def _can_lock(file: int) -> bool:
+    """Takes the lock of an open file, if nobody has it; the lock ends with the process."""
     try:
-        os.kill(process, 0)
-    except ProcessLookupError:
+        import fcntl
+    except ImportError:  # Windows
         return False
-    except OSError:  # another user's
-        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
     return True
+
+
+def _is_whole(entry: pathlib.Path) -> bool:
+    """Whether an entry can be read back: a full disk leaves a part of one."""
+    content = entry.read_bytes()
+    if not content.startswith(ZLIB):
+        return entry.name != LOCK and bool(content)
+    with contextlib.suppress(zlib.error):
+        zlib.decompress(content)
+        return True
+    return False

@@ -59,6 +59,7 @@ class Survey(NamedTuple):
 class Engine(NamedTuple):
     """Compiled programs; `columns` [C] are those that are offered, by number."""
 
+    rule: str  # one of RULES
     fit: Callable[[Array, Observations], Any]  # (key, data) -> fit
     # (key, fit, data, columns, open [D, C], pending [D, C], wanted, best_of, number)
     ask: Callable[..., Asked]
@@ -228,6 +229,7 @@ def engine(*, rank: int, fixed_noise: float | None, rule: str) -> Engine:
         return summary(found, jnp.asarray(LEVELS), noise=True)
 
     return Engine(
+        rule=rule,
         fit=jax.jit(fit),
         ask=jax.jit(ask, static_argnums=(7, 8)),
         predict=jax.jit(predict),

@@ -80,6 +80,7 @@ def forecast(
     *,
     position: int,
     cache: pathlib.Path,
+    identity: str,
     refit: bool,
     on_fit: OnFit,
 ) -> Forecast:
@@ -90,6 +91,7 @@ def forecast(
       settings: of the campaign.
       position: of the log that the matrix is from.
       cache: the file beside the campaign.
+      identity: of the campaign, by which the cache of another is known.
       refit: whether the model must be fitted to all of the matrix; if not, a fit to fewer values,
         or columns, will do.
       on_fit: told how many fits are done, and how many there are in all.
@@ -97,10 +99,13 @@ def forecast(
     programs = engine_of(matrix, settings)
     keys = keys_at(settings["seed"], 0)
     shapes = jax.eval_shape(programs.fit, keys.fit, matrix.data)
-    kind = _digest(smc_jax.__version__, jax.__version__, settings["seed"], settings["noise"])
+    kind = _digest(smc_jax.__version__, jax.__version__, identity)
+    kind += _digest(settings["seed"], settings["noise"])
     kind += _digest(*(str(leaf) for leaf in jax.tree.leaves(shapes)), matrix.units.sign)
     kind += _digest(matrix.transposed)
     kept = _read(cache, shapes, kind)
+    if kept is not None and kept.fitted_at > position:
+        kept = None  # of a file that was since replaced by an older copy
     if kept is None or refit:
         # The units too: twice the values are the same data in other units.
         leaves = (np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(matrix.data))

@@ -100,11 +100,10 @@ def read_entry(database: sqlite3.Connection, pair: Pair, now: float) -> Entry:
 class Tell:
     """The rules of one tell: what each record adds to the campaign, or why it is refused."""
 
-    def __init__(
-        self, find: Callable[[Pair], Entry], *, repeats: bool, corrections: bool, same: str
-    ):
+    def __init__(self, find: Callable[[Pair], Entry], *, repeats: bool, corrections: bool):
         self._find, self._entries = find, dict[Pair, Entry]()
-        self._repeats, self._corrections, self._same = repeats, corrections, same
+        self._repeats, self._corrections = repeats, corrections
+        self._told: set[Pair] = set()  # entries that this table has told a value of
         self.answers: list[tuple[int, int, str, float | None, bool]] = []
         self.announced: dict[Pair, None] = {}  # in the order of the table
         self.tally: Counter[str] = Counter()
@@ -143,7 +142,8 @@ class Tell:
         if not math.isfinite(value):
             return f"has the value {value!r}; write a finite number, or failed."
         told_before = any(math.isclose(value, known, rel_tol=1e-9) for known in entry.values)
-        measured_again = self._repeats and (entry.pending or self._same == "repeat")
+        # Two lines of one table are two measurements; the same table told again is not.
+        measured_again = self._repeats and (entry.pending or pair in self._told)
         if not entry.values:
             count = "values"
         elif self._corrections:
@@ -156,12 +156,14 @@ class Tell:
         else:
             return (
                 f"has the value {entry.values[-1]!r} already, and {value!r} is another; mark it as"
-                " a correction (--correct), or create the campaign with repeats."
+                " a correction (--correct), or let the campaign take repeats (smc-jax set"
+                " --repeats)."
             )
         if count == "unchanged":
             self.tally[count] += 1
         else:
             self._answer(pair, entry, count, "value", value)
+            self._told.add(pair)
         return None
 
     def _failed(self, pair: Pair, entry: Entry) -> str | None:
@@ -182,7 +184,7 @@ class Tell:
         elif entry.values and not self._repeats:
             return (
                 f"is told as pending and has the value {entry.values[-1]!r} already; remove the"
-                " mark, or create the campaign with repeats."
+                " mark, or let the campaign take repeats (smc-jax set --repeats)."
             )
         else:
             self.announced[pair] = None

@@ -1,5 +1,7 @@
 """Where a campaign stands, and whether more measurements still pay."""
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -9,6 +11,7 @@ import numpy as np
 from smc_jax.campaign.engine import Survey
 from smc_jax.campaign.forecast import Forecast
 from smc_jax.campaign.log import Log
+from smc_jax.campaign.matrix import Matrix
 from smc_jax.campaign.snapshot import Fitted, Snapshot
 from smc_jax.campaign.types import Progress, Status, Suggestion
 from smc_jax.completion.stopping import completable_at, held_out_errors
@@ -39,11 +42,17 @@ def completable(key: jax.Array, forecast: Forecast, noise: float) -> bool | None
     data = forecast.matrix.data
     if data.rows * data.columns > MOST_COMPLETED:
         return None
-    errors = jax.jit(held_out_errors(fraction=0.2, noise_deviation=noise))(key, data)
+    errors = _held_out()(key, data.relative_to(0.0, noise))
     if not np.isfinite(errors.completion):
         return None
     seeds = type(errors)(*(np.asarray(error).reshape(1, 1) for error in errors))
-    return bool(completable_at(seeds, noise_deviation=noise, factor=1.5)[0] >= 0)
+    return bool(completable_at(seeds, noise_deviation=1.0, factor=1.5)[0] >= 0)
+
+
+@functools.cache
+def _held_out() -> Callable[..., Any]:
+    """The errors in units of the noise, so that one program serves every noise."""
+    return jax.jit(held_out_errors(fraction=0.2, noise_deviation=1.0))
 
 
 def status_of(now: Snapshot, fitted: Fitted | None, survey: Survey | None) -> Status:
@@ -61,7 +70,7 @@ def status_of(now: Snapshot, fitted: Fitted | None, survey: Survey | None) -> St
         "values": int(log.value.size),
         "pending": int(matrix.pending.sum()),
         "failed": int(log.failed_row.size),
-        "closed": int((matrix.blocked & ~matrix.known).sum()),
+        "closed": _closed(log, matrix),
         "open": int(matrix.open.sum()),
         "best_row": None if top is None else log.row_ids[entry[top, 0]],
         "best_column": None if top is None else log.column_ids[entry[top, 1]],
@@ -89,6 +98,13 @@ def status_of(now: Snapshot, fitted: Fitted | None, survey: Survey | None) -> St
     )
 
 
+def _closed(log: Log, matrix: Matrix) -> int:
+    """How many unknown entries are closed for good, those that failed not counted."""
+    closed = matrix.turned(matrix.blocked & ~matrix.known).copy()
+    closed[log.failed_row, log.failed_column] = False
+    return int(closed.sum())
+
+
 def _means(log: Log) -> tuple[np.ndarray, np.ndarray]:
     """The mean value of each known entry, and the entry [n, 2]."""
     entry, index = np.unique(np.stack([log.row, log.column], 1), axis=0, return_inverse=True)
@@ -110,7 +126,7 @@ def _advice(chance: float, gain: float, done: bool | None) -> str:
     if chance < UNLIKELY:
         sentence = (
             "Stop, if the best entry is what you want: the chance that an entry left beats it is"
-            f" {chance:.0%}."
+            " small, less than 5 in 100."
         )
     else:
         sentence = (

@@ -57,6 +57,10 @@ class Plates(NamedTuple):
     axis: str  # "row" or "column"
     groups: Mapping[str, str] | None = None  # from ids to groups; None: each id is its own
 
+    def described(self) -> dict[str, object]:
+        """What it is, as JSON can hold it."""
+        return {"axis": self.axis, "groups": None if self.groups is None else dict(self.groups)}
+
     @classmethod
     def read(cls, path: str, *, rows: str = ROW, columns: str = COLUMN) -> "Plates":
         """From a CSV of ids and their groups; an id without a group is on no plate.

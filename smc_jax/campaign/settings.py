@@ -24,7 +24,7 @@ SETTINGS = {
     "retry_failed": Setting(False, "whether an entry whose measurement failed may be asked again"),
     "policy": Setting("ids", f"how entries are chosen: {', '.join(RULES)}"),
     "rank": Setting(None, "the bound on the rank of the model; none: 10, or the shorter side"),
-    "budget": Setting(None, "how many measurements are planned in all; none: not known"),
+    "budget": Setting(None, "how many entries will be asked for in all; none: not known"),
     "seed": Setting(0, "of all randomness"),
 }
 WHOLE = {"rank": 1, "budget": 1, "seed": 0}  # the least whole number that is allowed
@@ -56,7 +56,7 @@ def _check(name: str, value: Any) -> None:
         if value not in RULES:
             raise CampaignError(f"policy: unknown {value!r}; choose from {', '.join(RULES)}")
     elif isinstance(kind, str):
-        if not isinstance(value, str) or not value.strip():
+        if not isinstance(value, str) or not value.strip() or value.startswith("--"):
             raise CampaignError(f"{name}: must be a name, got {value!r}")
     elif value is None:
         return

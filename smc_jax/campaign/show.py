@@ -1,5 +1,6 @@
 """What the command line prints: tables and a plot of plain text."""
 
+import difflib
 from collections.abc import Sequence
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from smc_jax.campaign.log import Added
 from smc_jax.campaign.types import Prediction, Status, Suggestion
 
+NAMED = 10  # new ids that are named
 WIDTH = 60  # of a plot, in characters
 BARS = " ▁▂▃▄▅▆▇█"
 
@@ -70,22 +72,34 @@ def counted(counts: dict[str, int]) -> str:
     return ", ".join(f"{number:,} {name}" for name, number in counts.items())
 
 
+def new_ids(axis: str, before: Sequence[str], now: Sequence[str]) -> list[str]:
+    """A line for each of the first new ids of an axis, with what it may be a misspelling of."""
+    lines = []
+    for one in now[len(before) :][:NAMED]:
+        close = difflib.get_close_matches(one, before, n=1, cutoff=0.8)
+        hint = f" (close to {close[0]!r}: if that is meant, correct the table)" if close else ""
+        lines.append(f"New {axis}: {one!r}{hint}")
+    return lines
+
+
 def added(told: Added) -> str:
     """What a tell added, in words."""
     words = {
-        "values": "new values",
-        "repeats": "repeat measurements",
-        "corrected": "corrections",
+        "values": "new value{s}",
+        "repeats": "repeat measurement{s}",
+        "corrected": "correction{s}",
         "failed": "failed",
         "withdrawn": "withdrawn",
         "pending": "pending",
         "unchanged": "known already",
-        "new_rows": "new rows",
-        "new_columns": "new columns",
+        "new_rows": "new row{s}",
+        "new_columns": "new column{s}",
     }
-    parts = [
-        f"{getattr(told, name):,} {word}" for name, word in words.items() if getattr(told, name)
-    ]
+    parts = []
+    for name, word in words.items():
+        number = getattr(told, name)
+        if number:
+            parts.append(f"{number:,} {word.format(s='' if number == 1 else 's')}")
     return ", ".join(parts) or "nothing new"
 
 

@@ -47,6 +47,16 @@ class Snapshot:
         """The entries of the campaign that may be asked; a cache, not to be written to."""
         return self.matrix.turned(self.matrix.open)
 
+    def sizes(self) -> dict[str, int]:
+        """How many rows, columns and known, pending and failed entries there are."""
+        return {
+            "rows": len(self.log.row_ids),
+            "columns": len(self.log.column_ids),
+            "known": int(self.matrix.known.sum()),
+            "pending": int(self.matrix.pending.sum()),
+            "failed": len(self.log.failed_row),
+        }
+
     def number_of(self, axis: str, name: str) -> int:
         """The number of a row or a column; the error for an unknown id names similar ones."""
         name = str(name).strip()
@@ -129,7 +139,8 @@ class Snapshot:
             return [Proposal.unknown(row, column, SPREAD) for row, column in chosen]
         key, (forecast, calibrator) = self.keys.ask, fitted
         planned = self.settings["budget"]
-        best_of = number if planned is None else (planned - self.log.value.size) // 2
+        asked = int(np.count_nonzero(self.log.asked))
+        best_of = number if planned is None else (planned - asked) // 2
         best_of = min(max(best_of, number), int(np.count_nonzero(self._open)))
         if labels is None:
             return propose(key, forecast, is_open, number, best_of, calibrator).proposals

@@ -5,48 +5,31 @@ is on the disk when the command returns; several processes may work on one campa
 """
 
 import contextlib
+import json
 import math
 import os
 import pathlib
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from smc_jax.campaign import log, schema
 from smc_jax.campaign.log import Added, Entry, Log, Pair, Tell
-from smc_jax.campaign.types import COLUMN, ROW, Calibration, CampaignError, Records, Suggestion
+from smc_jax.campaign.types import (
+    COLUMN,
+    ROW,
+    Calibration,
+    CampaignError,
+    Conflict,
+    Records,
+    Suggestion,
+    TokenTaken,
+    Told,
+)
 
+MOST_ENTRIES = 200_000_000  # the model has a dozen bytes an entry and more in memory
 _NUMBERS = ("mean", "sd", "low", "high", "probability", "gain")  # of a suggestion
-
-
-class Conflict(Exception):
-    """Another process took a suggested entry first; compute the suggestions again.
-
-    Attributes:
-      pairs: ids of the row and the column of every suggested entry that is no longer free.
-    """
-
-    def __init__(self, pairs: list[tuple[str, str]]):
-        self.pairs = pairs
-        names = ", ".join(f"({row!r}, {column!r})" for row, column in pairs)
-        super().__init__(f"These entries were asked, told or closed meanwhile: {names}.")
-
-
-class TokenTaken(Exception):
-    """An ask with this token is in the campaign; `Storage.ask_of` has its suggestions."""
-
-
-class Told(NamedTuple):
-    """One answer, as it was told."""
-
-    time: float  # seconds since 1970
-    source: str
-    row: str
-    column: str
-    kind: str  # value, failed, or withdrawn
-    value: float  # NaN where the kind is not `value`
-    correction: bool  # it replaces all earlier values of its entry
 
 
 class Storage:
@@ -81,7 +64,7 @@ class Storage:
         def fill(database: sqlite3.Connection) -> None:
             schema.write_settings(database, (clock(), "created", source), settings)
             if records is not None:
-                cls(path, database, clock)._add(records, source, corrections=False, same="harmless")
+                cls(path, database, clock)._add(records, source, corrections=False)
 
         schema.create_file(path, fill)
         return cls.open(path, clock=clock)
@@ -120,10 +103,18 @@ class Storage:
         with self._reading() as database:
             return schema.read_settings(database)
 
-    def set(self, name: str, value: object, source: str) -> None:
-        """Changes one setting from here on."""
+    def set(self, settings: dict[str, object], source: str) -> None:
+        """Changes settings from here on, all of them or none."""
         with self._writing():
-            schema.write_settings(self._database, (self._clock(), "set", source), {name: value})
+            schema.write_settings(self._database, (self._clock(), "set", source), settings)
+
+    def identity(self) -> str:
+        """What tells this campaign from all others: how and when it was created."""
+        with self._reading() as database:
+            line = database.execute(
+                "SELECT time, source, detail FROM events ORDER BY event LIMIT 1"
+            )
+            return repr(line.fetchone())
 
     def position(self) -> int:
         """The number of the last event; what was computed at an earlier position may be stale."""
@@ -140,9 +131,7 @@ class Storage:
         with self._reading() as database:
             return schema.read_number_of(database, axis, id)
 
-    def add(
-        self, records: Records, *, source: str, corrections: bool = False, same: str = "harmless"
-    ) -> Added:
+    def add(self, records: Records, *, source: str, corrections: bool = False) -> Added:
         """Adds a whole table: new ids, values, failures, withdrawals, and what is pending.
 
         One bad record refuses the table. A table that says nothing new writes nothing.
@@ -151,27 +140,43 @@ class Storage:
           records: what the table says; each record meets the state that those before it left.
           source: who or what tells, for the history.
           corrections: another value of an entry replaces all its values.
-          same: what a value that an entry has already is. `harmless`: it says nothing new, unless
-            the campaign takes repeats and the entry is pending. `repeat`: a further measurement,
-            where the campaign takes repeats.
         """
-        if same not in ("harmless", "repeat"):
-            raise CampaignError(f"same is {same!r}; write 'harmless' or 'repeat'.")
         with self._writing():
-            return self._add(records, source, corrections=corrections, same=same)
+            return self._add(records, source, corrections=corrections)
 
-    def _add(self, records: Records, source: str, *, corrections: bool, same: str) -> Added:
+    def knows(self, records: Records) -> bool:
+        """Whether adding a table would add nothing."""
+        with self._reading():
+            tell, new = self._apply(records, corrections=False)
+            return not (tell.answers or tell.announced or any(new.values()))
+
+    def _add(self, records: Records, source: str, *, corrections: bool) -> Added:
         """Applies the rules to every record, and writes, inside the caller's transaction."""
+        tell, new = self._apply(records, corrections=corrections)
+        self._write_tell(tell, new, source)
+        return Added(
+            **{name: tell.tally[name] for name in log.TELL_COUNTS},
+            pending=len(tell.announced),
+            new_rows=len(new[ROW]),
+            new_columns=len(new[COLUMN]),
+            position=schema.read_position(self._database),
+        )
+
+    def _apply(
+        self, records: Records, *, corrections: bool
+    ) -> tuple[Tell, dict[str, dict[str, int]]]:
+        """What the records add, and the numbers of ids that are new."""
         rows, new_rows = schema.read_numbers(self._database, ROW, records.row_ids + records.rows)
         columns, new_columns = schema.read_numbers(
             self._database, COLUMN, records.column_ids + records.columns
         )
-        tell = Tell(
-            self._finder(),
-            repeats=bool(schema.read_settings(self._database).get("repeats", False)),
-            corrections=corrections,
-            same=same,
-        )
+        if len(rows) * len(columns) > MOST_ENTRIES:
+            raise CampaignError(
+                f"{len(rows):,} rows x {len(columns):,} columns are more than the"
+                f" {MOST_ENTRIES:,} entries that a campaign can have; leave out rows or columns."
+            )
+        repeats = bool(schema.read_settings(self._database).get("repeats", False))
+        tell = Tell(self._finder(), repeats=repeats, corrections=corrections)
         lines = zip(
             records.rows, records.columns, records.kinds, records.values.tolist(), strict=True
         )
@@ -181,14 +186,7 @@ class Storage:
                 raise CampaignError(
                     f"{records.place(line)}: the entry ({row!r}, {column!r}) {trouble}"
                 )
-        self._write_tell(tell, {ROW: new_rows, COLUMN: new_columns}, source)
-        return Added(
-            **{name: tell.tally[name] for name in log.TELL_COUNTS},
-            pending=len(tell.announced),
-            new_rows=len(new_rows),
-            new_columns=len(new_columns),
-            position=schema.read_position(self._database),
-        )
+        return tell, {ROW: new_rows, COLUMN: new_columns}
 
     def _write_tell(self, tell: Tell, new: dict[str, dict[str, int]], source: str) -> None:
         """One event for the answers, and one after it for what the table says is pending."""
@@ -232,6 +230,7 @@ class Storage:
         fitted_at: int | None,
         expires: float | None,
         source: str,
+        arguments: dict[str, Any] | None = None,
     ) -> None:
         """Makes the suggested entries pending, all of them or none.
 
@@ -242,6 +241,7 @@ class Storage:
           fitted_at: position of the log that the model was fitted to; None without a model.
           expires: when the entries stop being pending, seconds since 1970; None: never.
           source: who or what asks, for the history.
+          arguments: what was asked for, as JSON can hold it.
 
         Raises:
           TokenTaken: there is an ask with this token.
@@ -264,8 +264,17 @@ class Storage:
                     taken.append((suggestion.row, suggestion.column))
             if taken:
                 raise Conflict(taken)
-            event = self._event("asked", source, {"token": token, "suggestions": len(suggestions)})
+            detail = {"token": token, "suggestions": len(suggestions), "arguments": arguments}
+            event = self._event("asked", source, detail)
             schema.write_ask(database, (event, token, expires, position, fitted_at), lines)
+
+    def arguments_of(self, token: str) -> Any:
+        """What an earlier ask was asked for."""
+        with self._reading() as database:
+            found = database.execute(
+                "SELECT detail FROM events JOIN asks USING (event) WHERE token = ?", (token,)
+            ).fetchone()
+            return None if found is None else json.loads(found[0]).get("arguments")
 
     def ask_of(self, token: str) -> list[Suggestion] | None:
         """The suggestions of an earlier ask, answered or not, in their order; None: no such ask."""

@@ -15,7 +15,10 @@ OPTIONS = ("rows", "columns", "value")
 SAMPLE = 1000  # lines from which a layout is recognised
 # A value, also one that is refused, such as 4.5 uM; but not ids such as 5-HT2A or 50-78-2.
 LIKE_VALUE = re.compile(r"[<>≤≥~≈=#]|[+\u2212-]?(\d|[.,]|[eE][+-]?\d)+\s*(%|$|[^\W\d]+$|\s)")
-NAMING = "name its columns row, column, value, or say --rows, --columns, --value (rows= in Python)"
+NAMING = (
+    "name its columns row, column and value, or tell their names when the campaign is made:"
+    " smc-jax new --rows=... --columns=... --maximise=..., in Python rows=, columns=, value="
+)
 
 
 class Layout(NamedTuple):
@@ -67,6 +70,8 @@ def read_records(
         fix = "write row, column and value, with a comma, a tab or a semicolon between them"
         raise CampaignError(f"{grid.place(0)}: {width} column(s), not three or more: {fix}")
     layout = _find_layout(grid, (rows, columns, value), names, statuses)
+    if layout is not None and tuple(names) != ROLES:
+        _check_value_name(grid, layout, names[2])
     return _read_wide(grid, statuses) if layout is None else _read_long(grid, layout, statuses)
 
 
@@ -113,6 +118,16 @@ def _find_layout(
         free = [j for j in free if j != found[2]]
     row, column, value = (free.pop(0) if j is None else j for j in found)
     return Layout(row, column, value, status)
+
+
+def _check_value_name(grid: cells.Grid, layout: Layout, name: str) -> None:
+    """Refuses a column of values that is not called as the campaign calls it, nor value."""
+    found = grid.cells[0][layout.value]
+    if found.lower() not in (name.strip().lower(), ROLES[2]):
+        raise CampaignError(
+            f"{grid.place(0)}: no column {cells.show(name)}, but {cells.show(found)}: rename it, if"
+            " it holds the values"
+        )
 
 
 def _list_names(names: Sequence[str]) -> str:

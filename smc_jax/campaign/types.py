@@ -13,6 +13,35 @@ class CampaignError(ValueError):
     """Something that the user can mend; one line that names the field and the fix."""
 
 
+class Conflict(Exception):
+    """Another process took a suggested entry first; compute the suggestions again.
+
+    Attributes:
+      pairs: ids of the row and the column of every suggested entry that is no longer free.
+    """
+
+    def __init__(self, pairs: list[tuple[str, str]]):
+        self.pairs = pairs
+        names = ", ".join(f"({row!r}, {column!r})" for row, column in pairs)
+        super().__init__(f"These entries were asked, told or closed meanwhile: {names}.")
+
+
+class TokenTaken(Exception):
+    """An ask with this token is in the campaign; `Storage.ask_of` has its suggestions."""
+
+
+class Told(NamedTuple):
+    """One answer, as it was told."""
+
+    time: float  # seconds since 1970
+    source: str
+    row: str
+    column: str
+    kind: str  # value, failed, or withdrawn
+    value: float  # NaN where the kind is not `value`
+    correction: bool  # it replaces all earlier values of its entry
+
+
 class Records(NamedTuple):
     """What a table says, line by line (long) or cell by cell (wide)."""
 

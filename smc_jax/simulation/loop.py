@@ -102,12 +102,16 @@ def _make_ask(
         world, (outcomes, steps) = lax.scan(answer, world, chosen)
         following = environment.offer(carry.offer_key, world)
 
-        def absorb(state: Any, told: tuple[Array, Outcome]) -> tuple[Any, None]:
-            key, outcome = told
-            return policy.absorb(key, state, world.data, outcome, following), None
+        def absorb(
+            before: tuple[Any, Observations], told: tuple[Array, Outcome]
+        ) -> tuple[tuple[Any, Observations], None]:
+            (state, data), (key, outcome) = before, told
+            # One by one: an answer that is not told yet is none that the policy may count on.
+            data = data.add(outcome.row, outcome.column, outcome.value, outcome.weight)
+            return (policy.absorb(key, state, data, outcome, following), data), None
 
         told = jax.random.split(absorb_key, asked), outcomes
-        state, _ = lax.scan(absorb, carry.policy, told)
+        (state, _), _ = lax.scan(absorb, (carry.policy, carry.world.data), told)
         return carry._replace(world=world, policy=state), steps
 
     return ask

@@ -103,7 +103,7 @@ def constant_engine(shown):
         assert rows.size in (CHECKED, CHECKED // 8)
         return Predicted(jnp.full(rows.shape, 0.5), jnp.full(rows.shape, 2.0), None)
 
-    return Engine(fit, None, predict, None)
+    return Engine("ids", fit, None, predict, None)
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0], ids=["max", "min"])

@@ -409,8 +409,12 @@ def test_a_token_gives_the_same_suggestions(new):
     campaign = new([])
     batch = campaign.ask(4, token="monday")
     campaign.tell([(*pairs(batch)[0], 1.0)])
-    again = campaign.ask(8, token="monday")
+    again = campaign.ask(4, token="monday")
     assert pairs(again) == pairs(batch)
+    with refused("token", "'monday'", "another number"):
+        campaign.ask(8, token="monday")
+    with refused("token", "another rows and another plate"):
+        campaign.ask(4, token="monday", rows=["d1"], plate=Plates("row"))
     assert again.token == "monday"
     assert campaign.ask(1).token != campaign.ask(1).token
 

@@ -234,13 +234,31 @@ def test_ask_for_a_plate(copy, run, plate, tmp_path):
 
 
 def test_a_token_gives_the_same_file(empty, run):
-    for number in (3, 5):
-        printed = run("ask", empty, f"--number={number}", "--token=help", f"--out={number}.csv")
+    for out in ("a.csv", "b.csv"):
+        printed = run("ask", empty, "--number=3", "--token=help", f"--out={out}")
         assert "--token=help" in printed
-    assert pathlib.Path("3.csv").read_bytes() == pathlib.Path("5.csv").read_bytes()
-    assert "token was asked before" in printed
+    assert pathlib.Path("a.csv").read_bytes() == pathlib.Path("b.csv").read_bytes()
     with Campaign(empty) as campaign:
         assert campaign.sizes()["pending"] == 3
+
+
+def test_answers_that_were_not_told_are_not_written_over(empty, run, fail):
+    run("ask", empty, "--number=2", "--out=next.csv")
+    run("ask", empty, "--number=2", "--out=next.csv")  # nothing was filled in
+    (header, first, *others) = pathlib.Path("next.csv").read_text().splitlines()
+    filled = first.split(",")
+    filled[2] = "1.5"
+    pathlib.Path("next.csv").write_text("\n".join([header, ",".join(filled), *others]))
+    assert "not told" in fail("ask", empty, "--out=next.csv")
+    run("tell", empty, "next.csv")
+    run("ask", empty, "--number=2", "--out=next.csv")
+
+
+def test_an_ask_is_taken_back(empty, run):
+    run("ask", empty, "--number=5", "--token=monday")
+    assert "monday: 5 withdrawn." in run("withdraw", empty, "monday")
+    with Campaign(empty) as campaign:
+        assert campaign.sizes()["pending"] == 0
 
 
 def test_a_huge_number_is_what_is_open(empty, run):
@@ -259,11 +277,11 @@ def test_tell_corrections_repeats_and_several_tables(copy, run, tmp_path):
     write(tmp_path / "one.csv", NAMES, (row, column, 5.0))
     write(tmp_path / "two.csv", NAMES, ("drug8", "target0", 1.0))
     printed = run("tell", copy, "one.csv", "two.csv", "--correct")
-    assert "one.csv: 1 corrections." in printed
-    assert "two.csv: 1 new values, 1 new rows." in printed
+    assert "one.csv, two.csv: 1 new value, 1 correction, 1 new row." in printed
+    assert "New drug: 'drug8' (close to 'drug" in printed
     run("set", copy, "--repeats", "--budget=100", "--policy=greedy", "--noise=0.5", "--rank=3")
     write(tmp_path / "three.csv", NAMES, (row, column, 6.0))
-    assert "1 repeat measurements" in run("tell", copy, "three.csv")
+    assert "1 repeat measurement." in run("tell", copy, "three.csv")
     found = [told for own, other, told in values_of(copy) if (own, other) == (row, column)]
     assert found == [5.0, 6.0]
     assert value not in found
@@ -277,7 +295,7 @@ def test_close_reopen_and_add(copy, run, tmp_path):
     (tmp_path / "rows.txt").write_text("drug7\ndrug8\n")
     (tmp_path / "columns.txt").write_text("target\ntarget10\ntarget11\n")
     printed = run("add", copy, "--rows=rows.txt", "--columns=columns.txt")
-    assert "1 new rows, 2 new columns" in printed
+    assert "1 new row, 2 new columns" in printed
 
 
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet"])
@@ -358,19 +376,33 @@ import jax, jax.numpy as jnp
 from smc_jax.campaign.compiled import keep_compiled_programs
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 folder = pathlib.Path(os.environ["XDG_CACHE_HOME"]) / "smc_jax" / "campaign"
-(folder / "999999999").mkdir(parents=True)  # left of a process that was killed
+stale = folder / "process-killed"
+stale.mkdir(parents=True)
+(stale / "lock").write_bytes(b"")  # left of a process that was killed
 with keep_compiled_programs():
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    own = folder / str(os.getpid())
-    assert own.is_dir() and not (folder / "999999999").exists()
+    own = pathlib.Path(jax.config.jax_compilation_cache_dir)
+    assert own.is_dir() and not stale.exists()
     jax.jit(lambda x: jnp.linalg.cholesky(x) + 1.0)(jnp.eye(3)).block_until_ready()
-    made = {path.name for path in own.iterdir()}
+    made = {path.name for path in own.iterdir()} - {"lock"}
     assert made
+    (own / "half").write_bytes(next(own.glob("*-cache")).read_bytes()[:-50])  # of a full disk
 kept = {path.name for path in (folder / "kept").iterdir()}
 assert kept == made and not own.exists()
 with keep_compiled_programs():
-    assert kept <= {path.name for path in own.iterdir()}
-assert not own.exists()
+    other = pathlib.Path(jax.config.jax_compilation_cache_dir)
+    assert kept <= {path.name for path in other.iterdir()}
+    with keep_compiled_programs():  # a process that lives is left alone
+        assert other.is_dir()
+assert not other.exists()
+try:
+    with keep_compiled_programs():
+        own = pathlib.Path(jax.config.jax_compilation_cache_dir)
+        (own / "more").write_bytes(b"more")
+        raise KeyboardInterrupt
+except KeyboardInterrupt:
+    assert not own.exists()
+assert {path.name for path in (folder / "kept").iterdir()} == kept
 os.environ["XDG_CACHE_HOME"] = sys.argv[1]  # a file: there can be no folder in it
 with keep_compiled_programs():
     print("goes on without")
@@ -398,6 +430,7 @@ def wrong_files(folder):
     row, column, value = KNOWN[0]
     write(folder / "ok.csv", NAMES, ("drug0", "target1", 1.0))
     write(folder / "other.csv", NAMES, ("drug0", "target1", 1.0), (row, column, value + 1.0))
+    write(folder / "misnamed.csv", ("drug", "target", "plate"), ("drug0", "target1", 1.0))
     write(folder / "lost.csv", NAMES, (row, column, "failed"))
     write(folder / "unit.csv", NAMES, ("drug0", "target1", "4.5 uM"))
     write(folder / "bound.csv", NAMES, ("drug0", "target1", "<3"))
@@ -463,6 +496,11 @@ WRONG = {
     "two pairs to close": ("close c.db pairs.csv all.csv", "PAIRS"),
     "missing flag file": ("ask c.db --flagfile=missing.txt", "missing.txt"),
     "flag without its value": ("ask c.db --number", "number"),
+    "suggestions over a table": ("ask c.db --out=ok.csv", "ok.csv", "no ask wrote it"),
+    "report over the log": ("report c.db --out=c.db-wal", "the campaign itself"),
+    "values of another name": ("tell c.db misnamed.csv", "'activity'", "'plate'"),
+    "token of no ask": ("withdraw c.db nobody", "'nobody'", "no ask"),
+    "flag for a name": ("new n.db --maximise --table=ok.csv", "value", "--table=ok.csv"),
     # values of flags
     "number 0": ("ask c.db --number=0", "number", "at least 1"),
     "number -1": ("ask c.db --number=-1", "number"),
@@ -652,17 +690,17 @@ def test_suggestions_are_printed_even_if_the_disk_is_full(empty, monkeypatch, ca
     assert not pathlib.Path("n.csv").exists()
 
 
-def test_of_several_tables_those_before_a_bad_one_are_told(copy, monkeypatch, capsys, tmp_path):
+def test_of_several_tables_one_bad_one_refuses_all(copy, monkeypatch, capsys, tmp_path):
     write(tmp_path / "good.csv", NAMES, ("drug0", "target1", 1.0))
     write(tmp_path / "bad.csv", NAMES, ("drug0", "target3", 1.0), ("drug0", "target5", "x"))
     monkeypatch.setattr(sys, "argv", ["smc-jax", "tell", str(copy), "good.csv", "bad.csv"])
     with pytest.raises(SystemExit):
         command_line.main()
     printed = capsys.readouterr()
-    assert "good.csv: 1 new values." in printed.out
+    assert not printed.out
     assert printed.err.startswith("error: bad.csv, line 3")
     found = {(row, column) for row, column, _ in values_of(copy)}
-    assert found == KNOWN_PAIRS | {("drug0", "target1")}
+    assert found == KNOWN_PAIRS
 
 
 def test_an_interrupt_is_one_line(empty, monkeypatch, capsys):

@@ -332,7 +332,7 @@ def test_the_share_of_the_best_that_an_offer_measures_regret_from(monkeypatch):
         choice = Choice(np.zeros(n, int), np.zeros(n, int))
         return engine.Asked(choice, predicted, numbers, numbers, numbers > 0, 0.0, 0.0)
 
-    programs = engine.Engine(None, ask, None, None)
+    programs = engine.Engine("ids", None, ask, None, None)
     shape = (8, 16)
     none = np.zeros(shape, bool)
     matrix = Matrix(Observations.empty(*shape), none, none, none, 0.0, Units(0.0, 1.0, 1.0), False)
@@ -353,7 +353,7 @@ def cached(monkeypatch, tmp_path):
             fits.append(settings["fixed_noise"])
             return jnp.zeros((data.rows, settings["rank"]))
 
-        return engine.Engine(fit, settings["fixed_noise"], None, None)
+        return engine.Engine("ids", fit, settings["fixed_noise"], None, None)
 
     monkeypatch.setattr(forecast, "engine", fake)
     monkeypatch.setattr(forecast, "errors_of", lambda *_: Errors(np.zeros(0), np.zeros(0)))
@@ -366,6 +366,7 @@ def cached(monkeypatch, tmp_path):
             settings | other,
             position=1,
             cache=tmp_path / "fit.npz",
+            identity="lab",
             refit=refit,
             on_fit=lambda done, total: None,
         )

@@ -304,8 +304,8 @@ def test_a_campaign_in_use_is_said_in_one_line(new):
     with Storage.open(campaign.path) as other, other._writing():
         campaign._database.execute("PRAGMA busy_timeout = 1")
         with refused("in use by another process"):
-            campaign.set("a", 1, "test")
-    campaign.set("a", 1, "test")
+            campaign.set({"a": 1}, "test")
+    campaign.set({"a": 1}, "test")
 
 
 # Versions.
@@ -395,7 +395,7 @@ def test_entries_have_rows_and_columns(new):
 
 def test_the_last_setting_holds(new):
     campaign = new(goal="max", repeats=False)
-    campaign.set("goal", ["min", None, 2.5], "test")
+    campaign.set({"goal": ["min", None, 2.5]}, "test")
     assert campaign.settings() == {"goal": ["min", None, 2.5], "repeats": False}
     assert campaign.position() == 2
 
@@ -449,7 +449,7 @@ def test_two_records_of_one_entry_follow_the_rules_one_after_the_other(new):
     added = new(repeats=True).add(
         table(("a", "x", 1.0), ("a", "x", 2.0), ("a", "x", 1.0)), source="test"
     )
-    assert (added.values, added.repeats, added.unchanged) == (1, 1, 1)
+    assert (added.values, added.repeats, added.unchanged) == (1, 2, 0)
     campaign = new()
     added = campaign.add(
         table(("a", "x", "failed"), ("a", "x", 1.0), ("b", "x", "pending"), ("b", "x", 2.0)),
@@ -473,21 +473,22 @@ def test_the_same_value_again_is_harmless(new, repeats):
     assert len(told(campaign.load(0.0))) == 1
 
 
-def test_repeats_count_where_they_are_asked_or_said_to_be(new):
+def test_repeats_count_where_they_are_asked_or_lines_of_one_table(new):
     campaign = new(repeats=True)
     campaign.add(table(("a", "x", 1.0)), source="test")
     assert campaign.add(table(("a", "x", 2.0)), source="test").repeats == 1
     assert campaign.add(table(("a", "x", 1.0)), source="test").unchanged == 1
-    assert campaign.add(table(("a", "x", 1.0)), source="test", same="repeat").repeats == 1
+    twice = table(("b", "x", 3.0), ("b", "x", 3.0))
+    assert campaign.add(twice, source="test").repeats == 1  # two lines are two measurements
+    assert campaign.knows(twice)
+    assert campaign.add(twice, source="test").unchanged == 2
     ask(campaign, "t", ("a", "x"))
     assert named(campaign.load(0.0), "pending") == [("a", "x")]
     assert campaign.add(table(("a", "x", 1.0)), source="test").repeats == 1
     assert campaign.add(table(("a", "x", 1.0)), source="test").unchanged == 1
     loaded = campaign.load(0.0)
-    assert loaded.value.tolist() == [1.0, 2.0, 1.0, 1.0]
-    assert loaded.asked.tolist() == [False, False, False, True]
-    with refused("'other'", "harmless"):
-        campaign.add(table(("a", "x", 1.0)), source="test", same="other")
+    assert loaded.value.tolist() == [1.0, 2.0, 3.0, 3.0, 1.0]
+    assert loaded.asked.tolist() == [False, False, False, False, True]
 
 
 def test_a_correction_replaces_all_values_of_its_entry(new):

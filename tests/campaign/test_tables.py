@@ -363,7 +363,7 @@ UNCLEAR = {
 def test_an_unclear_layout_is_refused_with_the_options(save, kind):
     message = refusal(read_records, save(UNCLEAR[kind]))
     assert ", line 1: " in message
-    assert all(option in message for option in ("--rows", "--columns", "--value"))
+    assert all(option in message for option in ("--rows", "--columns", "--maximise", "value="))
 
 
 @pytest.mark.parametrize("kind", ["two-whole-columns", "repeated-rows", "index-or-id"])

@@ -1,0 +1,47 @@
+"""What one ask brings, and what it is asked with."""
+
+import getpass
+import json
+import numbers
+from collections.abc import Iterable, Sequence
+from os import PathLike
+from typing import Any
+
+from smc_jax.campaign.types import CampaignError, Suggestion
+from smc_jax.campaign.writing import write_table
+
+Path = str | PathLike[str]
+
+
+class Batch(list[Suggestion]):
+    """The suggestions of one ask."""
+
+    def __init__(self, suggestions: Iterable[Suggestion], token: str, names: Sequence[str]):
+        super().__init__(suggestions)
+        self.token = token  # an ask with the same token gives the same suggestions
+        self.names = names  # what a row, a column and a value are called
+
+    def save(self, path: Path) -> None:
+        """Writes the suggestions as CSV or Parquet, with room for the values to be filled in."""
+        header = [*self.names, "status", "mean", "sd", "low", "high", "probability", "bits", "why"]
+        write_table(path, header, [(one.row, one.column, None, None, *one[2:]) for one in self])
+
+
+def user() -> str:
+    """The name of the user, for the history."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container without names
+        return "unknown"
+
+
+def plain(value: Any) -> Any:
+    """The value as it comes back from the log."""
+    return json.loads(json.dumps(value))
+
+
+def at_least_one(name: str, value: Any) -> None:
+    """Refuses what is not a whole number of at least one."""
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not whole or value < 1:
+        raise CampaignError(f"{name}: must be a whole number of at least 1, got {value!r}")
