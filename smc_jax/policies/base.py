@@ -89,9 +89,10 @@ class Best(NamedTuple):
 
 
 def best_open(reward: Array, offer: Offer) -> Choice:
-    """The open entry of the largest reward [D, C]."""
+    """The open entry of the largest reward [D, C]; none where an open reward is NaN."""
     row, position = first_largest(jnp.where(offer.open, reward, -jnp.inf))
-    return unless_broken(Choice(row, offer.column_of(position)), reward)
+    broken = row == reward.shape[0]  # another pass over all rewards would cost as much as this one
+    return Choice(*(jnp.where(broken, -1, x) for x in (row, offer.column_of(position))))
 
 
 def unless_broken(choice: Choice, score: Array) -> Choice:
