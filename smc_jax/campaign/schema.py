@@ -105,11 +105,15 @@ def transaction(database: sqlite3.Connection, kind: str) -> Iterator[None]:
 def _connect(path: pathlib.Path, mode: str) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?mode={mode}"
     database = sqlite3.connect(uri, uri=True, timeout=WAIT, isolation_level=None)
-    # An acknowledged answer survives the loss of power; macOS needs `fullfsync` for it. With
-    # `recursive_triggers`, INSERT OR REPLACE is refused like any other deletion.
-    for pragma in ("foreign_keys", "fullfsync", "checkpoint_fullfsync", "recursive_triggers"):
-        database.execute(f"PRAGMA {pragma} = ON")
-    database.execute("PRAGMA synchronous = FULL")
+    try:
+        # An acknowledged answer survives the loss of power; macOS needs `fullfsync` for it. With
+        # `recursive_triggers`, INSERT OR REPLACE is refused like any other deletion.
+        for pragma in ("foreign_keys", "fullfsync", "checkpoint_fullfsync", "recursive_triggers"):
+            database.execute(f"PRAGMA {pragma} = ON")
+        database.execute("PRAGMA synchronous = FULL")
+    except BaseException:
+        database.close()
+        raise
     return database
 
 
