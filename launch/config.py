@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 from ml_collections import ConfigDict, FieldReference
 
+from smc_jax.beliefs.hamiltonian import hamiltonian
+from smc_jax.beliefs.signed_gibbs import signed_gibbs
 from smc_jax.beliefs.variational import svi
 from smc_jax.model.gamma_process import gamma_process
 from smc_jax.policies.registry import POLICIES, settings_of
@@ -75,8 +77,10 @@ GROUPS: dict[str, Group] = {
     "model": Group((gamma_process,), settings_of(gamma_process)),
     "inference": Group(
         (fitted_belief, svi),
-        _but(settings_of(fitted_belief, svi), "rank", "standardise", "model"),
+        _but(settings_of(fitted_belief, svi), "rank", "standardise", "model", "hmc", "gibbs"),
     ),
+    "hmc": Group((hamiltonian,), _but(settings_of(hamiltonian), "first_steps")),
+    "gibbs": Group((signed_gibbs,), settings_of(signed_gibbs)),
 } | {
     name: Group(entry.factories, entry.settings)
     for name, entry in POLICIES.items()
@@ -97,6 +101,8 @@ def apply_preset(config: ConfigDict, preset: Preset) -> None:
     config.rank, config.standardise = preset.rank, preset.standardise
     config.model.update(preset.model)
     config.inference.update(preset.inference)
+    config.hmc.update(preset.hmc)
+    config.gibbs.update(preset.gibbs)
     for name, settings in preset.policies.items():
         config[name].update(settings)
 

@@ -56,10 +56,16 @@ def make_held_out_errors(config: ConfigDict) -> Callable[[Array, Observations], 
     return held_out_errors(fraction=fraction, noise_deviation=noise)
 
 
-def make_belief(config: ConfigDict) -> Belief:
-    """The fitted model."""
+def make_belief(config: ConfigDict, method: str | None = None) -> Belief:
+    """The fitted model, by the method of the config unless another is named."""
+    inference = dict(config.inference)
     return presets.fitted_belief(
-        rank=config.rank, standardise=config.standardise, model=config.model, **config.inference
+        rank=config.rank,
+        standardise=config.standardise,
+        model=config.model,
+        hmc=config.hmc,
+        gibbs=config.gibbs,
+        **inference | {"method": method or inference["method"]},
     )
 
 

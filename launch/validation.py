@@ -223,6 +223,12 @@ def check_model(config: ConfigDict) -> None:
         for field in ("first_steps", "steps"):
             at_least(field, config.inference[field], 1)  # or what was seen would change nothing
         experiment.make_belief(config)
+    # The settings of a method that is not used are recorded too.
+    with naming(config, "hmc"):
+        experiment.make_belief(config, "hmc")
+    if config.model.loadings == "signed":
+        with naming(config, "gibbs"):
+            experiment.make_belief(config, "gibbs")
 
 
 def check_policies(config: ConfigDict) -> None:

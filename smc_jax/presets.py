@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from smc_jax.beliefs.base import Belief
+from smc_jax.beliefs.hamiltonian import hamiltonian
+from smc_jax.beliefs.signed_gibbs import signed_gibbs
 from smc_jax.beliefs.starts import STARTS
 from smc_jax.beliefs.units import standardised
 from smc_jax.beliefs.variational import OPTIMISERS, svi, variational
@@ -13,38 +15,56 @@ from smc_jax.policies.base import Policy, Setting
 from smc_jax.policies.equalised import equalised
 from smc_jax.policies.registry import make_policy, settings_among
 
+METHODS = ("hmc", "gibbs", "svi")
+
 
 def fitted_belief(
     *,
     rank: int = 20,
     standardise: bool = False,
     model: Mapping[str, Any] | None = None,
+    method: str = "svi",
     start: str = "spectral",
     optimiser: str = "adam",
     learning_rate: float | None = None,
     first_steps: int = 1000,
     steps: int = 100,
+    hmc: Mapping[str, Any] | None = None,
+    gibbs: Mapping[str, Any] | None = None,
     **inference: Any,
 ) -> Belief:
-    """The gamma process factor model, fitted by stochastic variational inference.
+    """The gamma process factor model, fitted to what was seen.
 
     Args:
       rank: K, the bound on the rank.
       standardise: whether the model is fitted to (y - mean) / deviation of what was seen first.
       model: settings of `gamma_process`.
-      start: where q starts: `spectral`, `random` or `map`.
-      optimiser: `adam`, or `adadelta`, the paper's choice.
+      method: `svi`, stochastic variational inference, as in the paper; `hmc`, chains of Hamiltonian
+        Monte Carlo that start from a fit by SVI; or `gibbs`, Gibbs sampling, for signed loadings.
+      start: where the fit starts: `spectral`, `random` or `map`.
+      optimiser: of SVI: `adam`, or `adadelta`, the paper's choice.
       learning_rate: of the optimiser; None is its own default.
-      first_steps: gradient steps of the first refit.
-      steps: gradient steps of every other refit.
+      first_steps: gradient steps of the first fit by SVI.
+      steps: gradient steps of every other refit by SVI.
+      hmc: settings of `hamiltonian`.
+      gibbs: settings of `signed_gibbs`.
       **inference: other settings of `svi`.
     """
+    one_of("method", method, METHODS)
     one_of("start", start, STARTS)
     one_of("optimiser", optimiser, OPTIMISERS)
     prior = gamma_process(rank=rank, **(model or {}))
+    begin = STARTS[start](prior)
     rate = () if learning_rate is None else (learning_rate,)
     fit = svi(model=prior, optimiser=OPTIMISERS[optimiser](*rate), **inference)
-    belief = variational(prior, STARTS[start](prior), fit, first_steps=first_steps, steps=steps)
+    if method == "gibbs" and not prior.signed:
+        raise ValueError("method: gibbs needs a model with signed loadings; choose hmc or svi")
+    if method == "gibbs":
+        belief = signed_gibbs(prior, begin, **(gibbs or {}))
+    elif method == "hmc":
+        belief = hamiltonian(prior, begin, fit, first_steps=first_steps, **(hmc or {}))
+    else:
+        belief = variational(prior, begin, fit, first_steps=first_steps, steps=steps)
     return standardised(belief) if standardise else belief
 
 
@@ -55,12 +75,19 @@ class Preset(NamedTuple):
     standardise: bool = False
     model: Mapping[str, Any] = {}
     inference: Mapping[str, Any] = {}
+    hmc: Mapping[str, Any] = {}
+    gibbs: Mapping[str, Any] = {}
     policies: Mapping[str, Mapping[str, Any]] = {}
 
     def belief(self) -> Belief:
         """The fitted model."""
         return fitted_belief(
-            rank=self.rank, standardise=self.standardise, model=self.model, **self.inference
+            rank=self.rank,
+            standardise=self.standardise,
+            model=self.model,
+            hmc=self.hmc,
+            gibbs=self.gibbs,
+            **self.inference,
         )
 
     def policy(

@@ -9,7 +9,9 @@ import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
+from smc_jax.checks import at_least
 from smc_jax.model.parameters import Parameters
+from smc_jax.model.rank import ranks_of_draws
 from smc_jax.observations import Observations
 from smc_jax.types import Outcome
 
@@ -18,18 +20,27 @@ class Diagnostics(NamedTuple):
     """Reported at each refit; NaN where a figure has no meaning."""
 
     elbo: Array | np.ndarray  # []
-    effective_rank: Array | np.ndarray  # []
+    effective_rank: Array | np.ndarray  # []  see `model.rank`
+    signal_rank: Array | np.ndarray  # []  see `model.rank`
     finite: Array | np.ndarray  # [] bool: the posterior is made of numbers
 
     @classmethod
     def none(cls) -> "Diagnostics":
         """For what fits no model."""
-        return cls(jnp.full((), jnp.nan), jnp.full((), jnp.nan), jnp.ones((), bool))
+        nan = jnp.full((), jnp.nan)
+        return cls(nan, nan, nan, jnp.ones((), bool))
 
     @classmethod
     def finite_only(cls, state: Any) -> "Diagnostics":
         """For a state that has neither bound nor rank, but must be made of numbers."""
         return cls.none()._replace(finite=jnp.isfinite(ravel_pytree(state)[0]).all())
+
+    @classmethod
+    def of_draws(cls, draws: Parameters) -> "Diagnostics":
+        """For stored draws, which have ranks and no bound."""
+        found = ranks_of_draws(draws)
+        ranks = {"effective_rank": found.effective, "signal_rank": found.signal}
+        return cls.finite_only(draws)._replace(**ranks)
 
 
 class Init(Protocol):
@@ -53,7 +64,8 @@ class Belief(NamedTuple):
     """A distribution over the parameters that is refitted as data come in.
 
     Most beliefs wait for the refit. A filter moves with every outcome: `absorb` is then given the
-    data that hold the outcome already.
+    data that hold the outcome already. A chain stores draws at each refit, and `draw` takes one of
+    them: `store` gives them all.
     """
 
     init: Init  # (key, data, prior=None) -> state
@@ -62,6 +74,7 @@ class Belief(NamedTuple):
     diagnose: Callable[[Any], Diagnostics]
     absorb: Callable[[Array, Any, Observations, Outcome], Any] = _unmoved
     point: bool = False  # every draw is the same one
+    store: Callable[[Any], Parameters] | None = None  # state -> stored draws, leading axis S
 
 
 def earlier_or(begun: Any, prior: Any, name: str) -> Any:
@@ -87,5 +100,34 @@ def no_prior(name: str, prior: Any) -> None:
 
 
 def parameter_draws(key: Array, belief: Belief, state: Any, number: int) -> Parameters:
-    """Independent draws with a leading axis S."""
+    """Draws with a leading axis S: independent ones, or stored ones, each as often as any other.
+
+    Where more are wanted than the belief stores, some stand there once more than others.
+    """
+    if belief.store is not None:
+        stored = belief.store(state)
+        order = jax.random.permutation(key, stored.sigma.shape[0])
+        index = order[jnp.arange(number) % order.size]
+        return jax.tree.map(lambda x: x[index], stored)
     return jax.vmap(belief.draw, in_axes=(0, None))(jax.random.split(key, number), state)
+
+
+def several_of(draws: int, chains: int) -> None:
+    """Refuses a number of stored draws that the chains do not share evenly."""
+    at_least("draws", draws, 1)
+    if draws % chains:
+        raise ValueError(f"draws: must be a multiple of chains = {chains}, got {draws}")
+
+
+def stored_belief(
+    init: Init,
+    refit: Callable[[Array, Any, Observations], Any],
+    diagnose: Callable[[Any], Diagnostics],
+) -> Belief:
+    """A belief whose state has `draws`, with a leading axis S, that each refit stores."""
+
+    def draw(key: Array, state: Any) -> Parameters:
+        index = jax.random.randint(key, (), 0, state.draws.sigma.shape[0])
+        return jax.tree.map(lambda x: x[index], state.draws)
+
+    return Belief(init, refit, draw, diagnose, store=lambda state: state.draws)

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from smc_jax.beliefs.base import Belief, Diagnostics, earlier_or
+from smc_jax.beliefs.base import Belief, Diagnostics, earlier_or, stored_belief
 from smc_jax.checks import at_least, positive
 from smc_jax.model import gaussian
 from smc_jax.model.parameters import Parameters
@@ -175,11 +175,7 @@ def gibbs(
         factors, stored = lax.scan(store, chain.factors, inputs)
         return Chain(factors, stored, chain.refits + 1)
 
-    def draw(key: Array, chain: Chain) -> Parameters:
-        index = jax.random.randint(key, (), 0, draws)
-        return jax.tree.map(lambda x: x[index], chain.draws)
-
     def diagnose(chain: Chain) -> Diagnostics:
         return Diagnostics.finite_only(chain)
 
-    return Belief(init, refit, draw, diagnose)
+    return stored_belief(init, refit, diagnose)

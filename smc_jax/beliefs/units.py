@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -58,10 +59,16 @@ def standardised(belief: Belief) -> Belief:
             inner=belief.absorb(key, state.inner, scaled, outcome.relative_to(*units))
         )
 
+    def stored(state: Standardised) -> Parameters:
+        assert belief.store is not None
+        in_units = jax.vmap(lambda one: one.in_units(state.centre, state.scale))
+        return in_units(belief.store(state.inner))
+
     return belief._replace(
         init=init,
         refit=refit,
         draw=draw,
+        store=None if belief.store is None else stored,
         diagnose=lambda state: belief.diagnose(state.inner),
         absorb=absorb,
     )

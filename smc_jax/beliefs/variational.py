@@ -18,6 +18,7 @@ from smc_jax.beliefs.starts import Start
 from smc_jax.checks import at_least, positive
 from smc_jax.model.gamma_process import Model
 from smc_jax.model.parameters import Parameters
+from smc_jax.model.rank import expected_ranks
 from smc_jax.observations import Observations
 
 
@@ -115,15 +116,13 @@ def _elbo(random: Chance, q: Variational, seen: Observations | Ring, *, model: M
     return jax.vmap(joint)(random).mean() + entropy(q)
 
 
-def effective_rank(q: Variational, *, signed: bool = False, threshold: float = 0.05) -> Array:
-    """Number of loadings columns with E_q |w_k|^2 at least `threshold` of the largest.
-
-    E w^2 is exp(2 mu + 2 s^2) of a log-normal, mu^2 + s^2 of a normal loading.
-    """
+def loading_moments(q: Variational, *, signed: bool) -> tuple[Array, Array]:
+    """Means and variances [D, K] of the loadings, which are log-normal unless signed."""
     mean, variance = q.mean.loadings, jnp.exp(2 * q.log_scale.loadings)
-    second_moment = mean**2 + variance if signed else jnp.exp(2 * mean + 2 * variance)
-    norms = second_moment.sum(0)
-    return (norms >= threshold * norms.max()).sum()
+    if signed:
+        return mean, variance
+    mean = jnp.exp(mean + 0.5 * variance)
+    return mean, mean**2 * jnp.expm1(variance)
 
 
 def adam(learning_rate: float = 0.02, *, first_rate: float = 0.05) -> optax.GradientTransformation:
@@ -272,7 +271,9 @@ def variational(
 
     def diagnose(fit: Fit) -> Diagnostics:
         finite = jnp.isfinite(ravel_pytree(fit.q)[0]).all() & jnp.isfinite(fit.elbo)
-        return Diagnostics(fit.elbo, 1.0 * effective_rank(fit.q, signed=model.signed), finite)
+        noise = model.constrain(fit.q.mean).noise()
+        found = expected_ranks(*loading_moments(fit.q, signed=model.signed), (noise**2).mean())
+        return Diagnostics(fit.elbo, found.effective, found.signal, finite)
 
     return Belief(
         init=init,

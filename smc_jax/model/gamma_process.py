@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -24,6 +24,7 @@ class Model(NamedTuple):
     rank: int  # K
     layers: tuple[Layer, ...]
     held: dict[str, Callable[[int], Array]]  # from the number of rows to the value
+    settings: Mapping[str, Any]  # what it was made with, for samplers that use its conjugacies
 
     def free(self) -> dict[str, Field]:
         """The parameters that have a prior, by name."""
@@ -217,4 +218,13 @@ def gamma_process(
         spread = dist.LogNormal(0.0, noise_spread)
         own = field(POSITIVE, "noise_scales", lambda p: spread, lambda rows, columns: (columns,))
         layers.append({"noise_scales": own})
-    return Model(rank, tuple(layers), held)
+    settings = {
+        "intercepts": intercepts,
+        "intercept_scale": intercept_scale,
+        "noise_shape": noise_shape,
+        "noise_rate": noise_rate,
+        "fixed_noise": fixed_noise,
+        "noise_spread": noise_spread,
+        "common": common,
+    }
+    return Model(rank, tuple(layers), held, settings)

@@ -26,6 +26,7 @@ class SingleFit(NamedTuple):
     error: Array  # of the hidden entries; see `score`
     density: Array  # of the hidden entries; see `score`
     effective_rank: Array | np.ndarray
+    signal_rank: Array | np.ndarray
 
 
 def single_fit(
@@ -60,6 +61,6 @@ def single_fit(
         hidden = problem.available & ~mask
         error, density = score(problem.entries, problem.available, hidden, means, deviations)
         found = belief.diagnose(state)
-        return SingleFit(found.elbo, error, density, found.effective_rank)
+        return SingleFit(found.elbo, error, density, found.effective_rank, found.signal_rank)
 
     return fit

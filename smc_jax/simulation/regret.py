@@ -20,6 +20,7 @@ class Curves(NamedTuple):
     cols: np.ndarray  # [seeds, horizon]
     elbo: np.ndarray  # [seeds, batches]
     effective_rank: np.ndarray  # [seeds, batches]
+    signal_rank: np.ndarray  # [seeds, batches]
     completion_error: np.ndarray  # [seeds, batches]  held out; NaN where it was not asked for
     zero_error: np.ndarray  # [seeds, batches]  of predicting 0 in its place
 
@@ -59,7 +60,7 @@ def curves(progress: Progress, stop: np.ndarray | None = None) -> Curves:
         picks(steps.reward, 0.0),
         picks(steps.row, -1).astype(np.int32),
         picks(steps.column, -1).astype(np.int32),
-        *map(refits, records.diagnostics[:2]),
+        *map(refits, records.diagnostics[:3]),
         *map(refits, records.held_out),
     )
 

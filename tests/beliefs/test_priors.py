@@ -11,8 +11,10 @@ from problems import low_rank_data
 
 from smc_jax.beliefs import starts
 from smc_jax.beliefs.gibbs import gibbs
+from smc_jax.beliefs.hamiltonian import hamiltonian
 from smc_jax.beliefs.pairwise import pairwise
 from smc_jax.beliefs.particles import particles
+from smc_jax.beliefs.signed_gibbs import signed_gibbs
 from smc_jax.beliefs.told import told
 from smc_jax.beliefs.units import standardised
 from smc_jax.beliefs.variational import adam, svi, variational
@@ -29,9 +31,20 @@ def fitted(rank=2, **settings):
     return variational(model, starts.spectral(model), inference, first_steps=20, steps=5)
 
 
+def chained(method, rank, **settings):
+    model = gamma_process(rank=rank, loadings="signed")
+    start = starts.spectral(model)
+    if method is signed_gibbs:
+        return method(model, start, sweeps=1, first_sweeps=2, **settings)
+    inference = svi(model=model, optimiser=adam(), window=5)
+    return method(model, start, inference, first_steps=10, leapfrogs=2, **settings)
+
+
 BELIEFS = {
     "variational": fitted,
     "gibbs": lambda rank=2, draws=3: gibbs(rank=rank, draws=draws, first_sweeps=5, sweeps=2),
+    "hmc": lambda rank=2, draws=4: chained(hamiltonian, rank, draws=draws, first_transitions=2),
+    "signed_gibbs": lambda rank=2, draws=4: chained(signed_gibbs, rank, draws=draws),
     "particles": lambda rank=2, number=20: particles(particles=number, rank=rank),
 }
 FIRST, SECOND = (low_rank_data(seed, rows=6, columns=5, rank=1) for seed in (0, 1))
@@ -56,7 +69,7 @@ def test_an_earlier_state_goes_on(name, units):
         after, earlier = after.inner, earlier.inner
     if name == "variational":
         assert after.steps == earlier.steps + 5
-    elif name == "gibbs":
+    elif name in ("gibbs", "hmc", "signed_gibbs"):
         assert after.refits == 2
     else:
         chex.assert_trees_all_equal(after, earlier)

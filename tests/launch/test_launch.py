@@ -56,7 +56,8 @@ def test_the_four_files_and_nothing_else(finished):
 def test_curves_have_the_keys_and_shapes_of_the_contract(finished):
     per_pick, per_refit = (SEEDS, HORIZON), (SEEDS, REFITS)
     shapes = dict.fromkeys(("regret", "reward", "rows", "cols"), per_pick)
-    shapes |= dict.fromkeys(("elbo", "effective_rank", "completion_error", "zero_error"), per_refit)
+    recorded = ("elbo", "effective_rank", "signal_rank", "completion_error", "zero_error")
+    shapes |= dict.fromkeys(recorded, per_refit)
     expected = {
         f"{p}/{key}": shape for p in ("thompson", "random") for key, shape in shapes.items()
     }

@@ -28,8 +28,10 @@ def test_a_group_holds_the_settings_of_its_factory_and_their_defaults():
     }
     assert set(made.inference) == {
         *("start", "optimiser", "learning_rate", "first_steps", "steps", "draws", "columns"),
-        *("window", "tolerance", "start_scale"),
+        *("window", "tolerance", "start_scale", "method"),
     }
+    assert "first_steps" not in made.hmc  # it is that of the inference
+    assert set(made.gibbs) == {"chains", "draws", "sweeps", "first_sweeps"}
     assert made.refits == 40
     assert made.vmap_width is None
 
@@ -93,6 +95,8 @@ def test_the_configs_say_what_the_presets_say():
         for group, settings in (
             ("model", preset.model),
             ("inference", preset.inference),
+            ("hmc", preset.hmc),
+            ("gibbs", preset.gibbs),
             *preset.policies.items(),
         ):
             defaults = dict(config.GROUPS[group].settings)
@@ -162,6 +166,13 @@ BAD = {
     "inference.start_scale": (0.0,),
     "inference.tolerance": (-1.0,),
     "inference.start": ("middle",),
+    "inference.method": ("guess", "gibbs"),
+    "hmc.chains": (0,),
+    "hmc.draws": (0, 7),
+    "hmc.thin": (0,),
+    "hmc.leapfrogs": (0,),
+    "hmc.first_transitions": (-1,),
+    "hmc.acceptance": (0.0, 1.0),
     "inference.steps": (0,),
     "ids.scope": ("galaxy",),
     "ids.draws": (0,),

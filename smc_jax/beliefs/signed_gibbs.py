@@ -1,0 +1,255 @@
+"""The posterior of the model with signed loadings by Gibbs sampling.
+
+Given the latent columns X the rows are linear regressions with normal priors, and given the rows so
+are the columns: both are drawn exactly, with the algebra of `gaussian`. What the rows share, v_k in
+W_dk ~ N(v_k, r_k^2), is a part of the state here. A sweep costs about as much as a step of SVI.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+from jax.scipy.special import gammaln
+
+from smc_jax.algebra.symmetric import solve, upper_triangle
+from smc_jax.beliefs.base import Belief, Diagnostics, earlier_or, several_of, stored_belief
+from smc_jax.beliefs.starts import Start
+from smc_jax.checks import at_least
+from smc_jax.model import gaussian
+from smc_jax.model.gamma_process import Model
+from smc_jax.model.parameters import Parameters
+from smc_jax.observations import Observations
+
+WALKS = 4  # Metropolis steps for each parameter without a conjugate prior, in a sweep
+WIDTH = 2.4  # of a step, in standard deviations of a normal with the curvature of its target
+
+
+class State(NamedTuple):
+    """One state of a chain."""
+
+    parameters: Parameters
+    shared: Array  # [K]  v
+    latents: Array  # [N, K]  X
+
+
+class Chains(NamedTuple):
+    """Where C chains stand, and the draws they stored at the last refit."""
+
+    states: State  # leading axis C
+    draws: Parameters  # leading axis S
+    refits: Array  # [] int
+
+
+class Prior(NamedTuple):
+    """The settings of `gamma_process` that the conditional distributions need."""
+
+    common: float
+    intercept_scale: float | None  # None: rows have no intercepts
+    noise_shape: float
+    noise_rate: float
+    fixed_noise: bool
+    noise_spread: float
+
+    @classmethod
+    def of(cls, model: Model) -> "Prior":
+        """The settings that the model was made with."""
+        given = model.settings
+        return cls(
+            given["common"],
+            given["intercept_scale"] if given["intercepts"] else None,
+            given["noise_shape"],
+            given["noise_rate"],
+            given["fixed_noise"] is not None,
+            given["noise_spread"],
+        )
+
+
+def sample_rows(key: Array, state: State, data: Observations, prior: Prior) -> State:
+    """An exact draw of W and b given X, v and r.
+
+    With w_d = v + r z_d and b_d = s_b z_d0, z_d standard normal, row d is a column of the factor
+    model whose loadings are the rows (r x_n, s_b) / noise_n, seen in (y_dn - v'x_n) / noise_n.
+    """
+    given, x = state.parameters, state.latents
+    noise = jnp.broadcast_to(given.noise(), (data.columns,))
+    features = x * given.strengths
+    if prior.intercept_scale is not None:
+        constant = jnp.full((len(x), 1), prior.intercept_scale, x.dtype)
+        features = jnp.concatenate([features, constant], axis=1)
+    regression = Parameters.plain(features / noise[:, None], jnp.ones((), x.dtype))
+    scaled = data.relative_to(x @ state.shared, noise).transposed()
+    _, z = gaussian.sample_columns(key, regression, scaled)
+    k = x.shape[1]
+    found = given._replace(loadings=state.shared + given.strengths * z[:, :k])
+    if prior.intercept_scale is not None:
+        found = found._replace(intercepts=prior.intercept_scale * z[:, k])
+    return state._replace(parameters=found)
+
+
+def sample_shared(key: Array, state: State, prior: Prior) -> State:
+    """An exact draw of v given W and r: D loadings of each factor, and its prior."""
+    w, r = state.parameters.loadings, state.parameters.strengths
+    precision = len(w) + 1.0 / prior.common  # in units of 1 / r^2
+    z = jax.random.normal(key, r.shape, w.dtype)
+    return state._replace(shared=w.sum(0) / precision + r * z / jnp.sqrt(precision))
+
+
+def shift_loadings(key: Array, state: State, data: Observations, prior: Prior) -> State:
+    """An exact draw of v given X and the deviations W - v, which moves all loadings of a factor.
+
+    Where rows say little, v given W hardly moves, since W stays near v: this draw does.
+    """
+    given, x = state.parameters, state.latents
+    noise = jnp.broadcast_to(given.noise(), (data.columns,))
+    deviations = given.loadings - state.shared
+    left = data.misfit(deviations, given.intercepts, x.T).residual.sum(0)
+    scale = jnp.sqrt(prior.common) * given.strengths
+    features = x * scale / noise[:, None]
+    (i, j), _ = upper_triangle(scale.size)
+    precision = (features.T * data.by_column()) @ features + jnp.eye(scale.size, dtype=x.dtype)
+    normals = jax.random.normal(key, (scale.size, 1), x.dtype)
+    solved = solve(precision[i, j][:, None], (features.T @ (left / noise))[:, None], normals)
+    shared = scale * (solved.solution + solved.draw)[:, 0]
+    return state._replace(shared=shared, parameters=given._replace(loadings=deviations + shared))
+
+
+def walk(
+    key: Array, at: Array, log_density: Callable[[Array], Array], width: Array | float
+) -> Array:
+    """Some Metropolis steps of independent coordinates, whose log densities have the same shape."""
+
+    def step(index: Array, at: Array) -> Array:
+        move_key, accept_key = jax.random.split(jax.random.fold_in(key, index))
+        there = at + width * jax.random.normal(move_key, at.shape, at.dtype)
+        gained = log_density(there) - log_density(at)
+        taken = jnp.log(jax.random.uniform(accept_key, at.shape, at.dtype)) < gained
+        return jnp.where(taken, there, at)
+
+    return lax.fori_loop(0, WALKS, step, at)
+
+
+def sample_process(key: Array, state: State, prior: Prior) -> State:
+    """Metropolis steps of r and gamma0 in the logarithm, and an exact draw of c0."""
+    strength_key, gamma0_key, c0_key = jax.random.split(key, 3)
+    given = state.parameters
+    rows, k = given.loadings.shape
+    squares = ((given.loadings - state.shared) ** 2).sum(0)
+    number = rows
+    if prior.common > 0.0:
+        squares, number = squares + state.shared**2 / prior.common, rows + 1
+
+    def of_log_strength(log_r: Array) -> Array:
+        process = given.gamma0 / k * log_r - given.c0 * jnp.exp(log_r)
+        return process - number * log_r - 0.5 * squares * jnp.exp(-2.0 * log_r)
+
+    width = WIDTH / (2.0 * number) ** 0.5  # the curvature at the mode is twice their number
+    log_r = walk(strength_key, jnp.log(given.strengths), of_log_strength, width)
+
+    def of_log_gamma0(log_gamma0: Array) -> Array:
+        shape = jnp.exp(log_gamma0) / k
+        each = shape * (jnp.log(given.c0) + log_r) - gammaln(shape)
+        return each.sum() - jnp.exp(log_gamma0) + log_gamma0
+
+    gamma0 = jnp.exp(walk(gamma0_key, jnp.log(given.gamma0), of_log_gamma0, 0.7))
+    r = jnp.exp(log_r)
+    c0 = jax.random.gamma(c0_key, 1.0 + gamma0, dtype=r.dtype) / (1.0 + r.sum())
+    return state._replace(parameters=given._replace(strengths=r, gamma0=gamma0, c0=c0))
+
+
+def sample_noise(key: Array, state: State, data: Observations, prior: Prior) -> State:
+    """Metropolis steps of the columns' noise scales, and an exact draw of sigma."""
+    scale_key, sigma_key = jax.random.split(key)
+    given, number = state.parameters, data.by_column()
+    squares = data.misfit(given.loadings, given.intercepts, state.latents.T).squares
+    if prior.noise_spread > 0.0:
+
+        def of_log_scale(log_t: Array) -> Array:
+            misfit = 0.5 * squares * jnp.exp(-2.0 * log_t) / given.sigma**2
+            return -number * log_t - misfit - 0.5 * (log_t / prior.noise_spread) ** 2
+
+        width = WIDTH / jnp.sqrt(2.0 * number + prior.noise_spread**-2)
+        log_t = walk(scale_key, jnp.log(given.noise_scales), of_log_scale, width)
+        given = given._replace(noise_scales=jnp.exp(log_t))
+    if not prior.fixed_noise:
+        shape = prior.noise_shape + 0.5 * number.sum()
+        rate = prior.noise_rate + 0.5 * (squares / given.noise_scales**2).sum()
+        precision = jax.random.gamma(sigma_key, shape, dtype=rate.dtype) / rate
+        given = given._replace(sigma=precision**-0.5)
+    return state._replace(parameters=given)
+
+
+def sweep(key: Array, state: State, data: Observations, prior: Prior) -> State:
+    """X, then W and b, v, the strengths and the noise, each given all the others."""
+    keys = jax.random.split(key, 6)
+    _, latents = gaussian.sample_columns(keys[0], state.parameters, data)
+    state = sample_rows(keys[1], state._replace(latents=latents), data, prior)
+    if prior.common > 0.0:
+        state = sample_shared(keys[2], state, prior)
+        state = shift_loadings(keys[3], state, data, prior)
+    state = sample_process(keys[4], state, prior)
+    return sample_noise(keys[5], state, data, prior)
+
+
+def signed_gibbs(
+    model: Model,
+    start: Start,
+    *,
+    chains: int = 1,
+    draws: int = 16,
+    sweeps: int = 5,
+    first_sweeps: int = 200,
+) -> Belief:
+    """The posterior by chains that go on from refit to refit.
+
+    Earlier `Chains` of a matrix of the same size may be given as the prior: they go on.
+
+    Args:
+      model: the prior of the parameters, with signed loadings.
+      start: where the parameters of each chain start.
+      chains: C, how many chains go side by side.
+      draws: S, the draws stored at each refit, a multiple of C.
+      sweeps: Gibbs sweeps of a chain before each draw that it stores.
+      first_sweeps: Gibbs sweeps of a chain before the first draw of the first refit.
+    """
+    at_least("chains", chains, 1)
+    at_least("sweeps", sweeps, 1)
+    at_least("first_sweeps", first_sweeps, 0)
+    several_of(draws, chains)
+    if not model.signed:
+        raise ValueError("model: its loadings must be signed for Gibbs sampling")
+    settings = Prior.of(model)
+
+    def begin(key: Array, data: Observations) -> State:
+        parameters = model.constrain(start(key, data))
+        shared = parameters.loadings.mean(0) if settings.common > 0.0 else jnp.zeros(model.rank)
+        return State(parameters, shared, jnp.zeros((data.columns, model.rank)))
+
+    def init(key: Array, data: Observations, prior: Chains | None = None) -> Chains:
+        states = jax.vmap(begin, in_axes=(0, None))(jax.random.split(key, chains), data)
+        repeats = draws // chains
+        stored = jax.tree.map(lambda x: jnp.concatenate([x] * repeats), states.parameters)
+        begun = Chains(states, stored, jnp.zeros((), int))
+        return earlier_or(begun, prior, "Gibbs")
+
+    def refit(key: Array, state: Chains, data: Observations) -> Chains:
+        first = jnp.where(state.refits == 0, first_sweeps, 0)
+
+        def one(key: Array, state: State) -> tuple[State, Parameters]:
+            def move(index: Array, state: State) -> State:
+                return sweep(jax.random.fold_in(key, index), state, data, settings)
+
+            def store(state: State, begin: Array) -> tuple[State, Parameters]:
+                state = lax.fori_loop(begin, begin + sweeps, move, state)
+                return state, state.parameters
+
+            begins = first + sweeps * jnp.arange(draws // chains)
+            return lax.scan(store, lax.fori_loop(0, first, move, state), begins)
+
+        keys = jax.random.split(key, chains)
+        states, stored = jax.vmap(one)(keys, state.states)
+        stored = jax.tree.map(lambda x: x.reshape(draws, *x.shape[2:]), stored)
+        return Chains(states, stored, state.refits + 1)
+
+    return stored_belief(init, refit, lambda state: Diagnostics.of_draws(state.draws))
