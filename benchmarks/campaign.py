@@ -44,6 +44,11 @@ def make_table(path: pathlib.Path) -> None:
             file.write(f"r{row},c{column},{value:.4f}\n")
 
 
+def summed_up(milliseconds: Sequence[float]) -> str:
+    """The median and the longest of some times."""
+    return f"median {statistics.median(milliseconds):.1f} ms, longest {max(milliseconds):.1f} ms"
+
+
 def main(arguments: Sequence[str]) -> None:
     """Prints a line a figure."""
     del arguments
@@ -64,11 +69,15 @@ def main(arguments: Sequence[str]) -> None:
             ]
             lab.best(10, columns=came.pop())  # compiles
             took = [1e3 * seconds(functools.partial(lab.best, 10, columns=one)) for one in came]
-            print(
-                f"ten entries for {number} columns of today, without a refit:"
-                f" median {statistics.median(took):.1f} ms, longest {max(took):.1f} ms",
-                flush=True,
-            )
+            described = f"{number} columns of today, without a refit"
+            print(f"the best ten entries of {described}: {summed_up(took)}", flush=True)
+            asks = functools.partial(lab.ask, 10, refit=False)
+            took = [1e3 * seconds(functools.partial(asks, columns=one)) for one in came]
+            print(f"ten entries are asked for of {described}: {summed_up(took)}", flush=True)
+        (told,) = lab.ask(1, columns=["c0"], refit=False)
+        lab.tell([(told.row, told.column, 0.5)])
+        again = seconds(lambda: lab.best(10, columns=["c0"]))
+        print(f"the first of them after an answer: {again:.2f} s")
         everyone = statistics.median(seconds(lambda: lab.best(10)) for _ in range(3))
         print(f"ten entries among all columns, without a refit: {everyone:.2f} s")
         lab.disconnect()

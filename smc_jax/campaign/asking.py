@@ -41,29 +41,58 @@ class Batch(NamedTuple):
     optimum: float  # expected average of as many of the best open entries, in the model's units
 
 
-def room_for(number: int, most: int | None = None) -> int:
-    """The power of two at which a shape is rounded up: few shapes are compiled."""
-    room = max(8, 1 << max(number - 1, 0).bit_length())
+class Offered(NamedTuple):
+    """The entries that may be proposed, by the columns of the model that have them."""
+
+    columns: np.ndarray  # [C] int, ascending: the numbers of the columns in question
+    open: np.ndarray  # [D, C] bool: the entries of these columns that may be proposed
+    everything: int  # how many entries of the whole matrix are open
+
+    @classmethod
+    def of(cls, is_open: np.ndarray, everything: int) -> "Offered":
+        """From the entries [D, N] of the whole matrix."""
+        columns = np.flatnonzero(is_open.any(0))
+        return cls(columns, is_open[:, columns], everything)
+
+    def whole(self, columns: int) -> np.ndarray:
+        """The entries [D, N] of the whole matrix, which has that number of columns."""
+        is_open = np.zeros((len(self.open), columns), bool)
+        is_open[:, self.columns] = self.open
+        return is_open
+
+
+def room_for(number: int, most: int | None = None, *, steps: int = 1) -> int:
+    """What a shape is rounded up to, so that few shapes are compiled; 8 at least.
+
+    Args:
+      number: the shape.
+      most: an upper bound.
+      steps: how many sizes there are from above one power of two up to the next.
+    """
+    power = 1 << max(number - 1, 0).bit_length()
+    step = max(power // (2 * steps), 1)
+    room = max(8, -(-number // step) * step)
     return room if most is None else min(room, most)
 
 
 def propose(
     key: jax.Array,
     forecast: Forecast,
-    is_open: np.ndarray,
+    offered: Offered,
     number: int,
     best_of: int,
     calibrator: Calibrator,
     where: str = "on offer",
 ) -> Batch:
-    """The entries that the rule of the campaign chooses among the open ones [D, N].
+    """The entries that the rule of the campaign chooses among those that are offered.
 
-    Only the columns that have an open entry are looked at.
+    Only the columns that have an open entry are looked at: of a large matrix, a few columns cost
+    what they are.
 
     Args:
       key: randomness of the draws.
       forecast: the fitted model.
-      is_open: the entries that may be proposed.
+      offered: the entries that may be proposed.
       number: how many; fewer where not so many are open.
       best_of: how many of the best entries of the whole matrix the rule measures regret from; of a
         part of its open entries, their share, and no fewer than `number`.
@@ -71,17 +100,16 @@ def propose(
       where: what the open entries are to a person, who is told which of them are best.
     """
     matrix = forecast.matrix
-    offered = np.flatnonzero(is_open.any(0))
-    there = int(np.count_nonzero(is_open))
+    there = int(np.count_nonzero(offered.open))
     number = min(number, there)
     if not number:
         return Batch([], 0.0, 0.0, 0.0)
-    share = there / max(int(np.count_nonzero(matrix.open)), 1)
-    best_of = max(round(share * best_of), number)
-    room = room_for(offered.size, is_open.shape[1])
+    best_of = max(round(there / max(offered.everything, 1) * best_of), number)
+    some = np.flatnonzero(offered.open.any(0))
     # Columns that fill up the room have nothing open.
-    columns = np.concatenate([offered, np.zeros(room - offered.size, offered.dtype)])
-    shown = is_open[:, columns] & (np.arange(room) < offered.size)
+    room = room_for(some.size, matrix.data.columns)
+    columns, shown = np.zeros(room, int), np.zeros((len(offered.open), room), bool)
+    columns[: some.size], shown[:, : some.size] = offered.columns[some], offered.open[:, some]
     found: Asked = forecast.engine.ask(
         key,
         forecast.fit,
@@ -91,12 +119,13 @@ def propose(
         jnp.asarray(matrix.pending[:, columns]),
         jnp.asarray(number),
         room_for(best_of),
-        room_for(number),
+        room_for(number, steps=4),
     )
     found = jax.tree.map(np.asarray, found)
     if (found.choice.row[:number] < 0).any():
         raise FloatingPointError("the fit is not made of numbers; check the values for extremes")
-    mean, sd, low, high = in_campaign_units(found.predicted, forecast, calibrator)
+    predicted = jax.tree.map(lambda figure: figure[..., :number], found.predicted)
+    mean, sd, low, high = in_campaign_units(predicted, forecast, calibrator)
     proposals = [
         Proposal(
             row=int(found.choice.row[i]),
@@ -111,7 +140,7 @@ def propose(
         )
         for i in range(number)
     ]
-    reward, gain = (float(x[:number].sum()) for x in (found.predicted.mean, found.gain))
+    reward, gain = (float(x.sum()) for x in (predicted.mean, found.gain[:number]))
     return Batch(proposals, reward, gain, float(found.optimum))
 
 

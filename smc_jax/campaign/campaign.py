@@ -15,7 +15,6 @@ from smc_jax.campaign.engine import Survey
 from smc_jax.campaign.exporting import export_lines
 from smc_jax.campaign.forecast import FEWEST, OnFit, forecast, is_enough
 from smc_jax.campaign.log import Added
-from smc_jax.campaign.matrix import matrix_of
 from smc_jax.campaign.plates import Plates
 from smc_jax.campaign.report import report_html
 from smc_jax.campaign.reporting import report_data
@@ -27,6 +26,7 @@ from smc_jax.campaign.types import (
     COLUMN,
     ROW,
     CampaignError,
+    OpenAsk,
     Prediction,
     Progress,
     Records,
@@ -141,11 +141,8 @@ class Campaign:
         kept = self._kept
         current = kept is not None and kept.log.position == self._storage.position()
         if kept is None or not current or now >= kept.log.next_expiry:
-            log = self._storage.load(now)
-            # After the log: settings that are newer than it are followed by another position.
-            self._settings = checked_settings(self._storage.settings())
-            own = {name: self._settings[name] for name in ("maximise", "noise", "retry_failed")}
-            self._kept = kept = Snapshot(self._settings, log, matrix_of(log, **own))
+            self._kept = kept = Snapshot(self._storage.state(now))
+            self._settings = kept.settings
         return kept
 
     def _fitted(self, now: Snapshot, *, refit: bool = True) -> Fitted | None:
@@ -163,8 +160,7 @@ class Campaign:
             refit=refit,
             on_fit=self._on_fit,
         )
-        answered = self._storage.answered_suggestions()
-        now.fitted = Fitted(found, Calibrator.of(found.errors, answered))
+        now.fitted = Fitted(found, Calibrator.of(found.errors, now.answered))
         now.is_refitted = refit
         return now.fitted
 
@@ -213,11 +209,11 @@ class Campaign:
             if earlier is not None:
                 return earlier
             now = self._snapshot()
-            is_open = now.offered(rows, columns, closed)
+            offered = now.offered(rows, columns, closed)
             fitted = self._fitted(now, refit=refit)
-            found = now.suggest(fitted, is_open, number, plate)
+            found = now.suggest(fitted, offered, number, plate)
             try:
-                self._storage.record_ask(
+                recorded = self._storage.record_ask(
                     name,
                     found,
                     position=now.log.position,
@@ -228,6 +224,8 @@ class Campaign:
                 )
             except (Conflict, TokenTaken):
                 continue  # another process was faster
+            if not now.ask_recorded(*recorded, found):
+                self._kept = None
             return Batch((one for *_, one in found), name, self.names)
         raise CampaignError(
             f"ask: other processes took the entries {TRIES} times over; ask for fewer, or later"
@@ -263,8 +261,8 @@ class Campaign:
         """
         at_least_one("number", number)
         now = self._snapshot()
-        is_open = now.offered(rows, columns, closed)
-        return [one for *_, one in now.suggest(self._fitted(now, refit=refit), is_open, number)]
+        offered = now.offered(rows, columns, closed)
+        return [one for *_, one in now.suggest(self._fitted(now, refit=refit), offered, number)]
 
     def tell(self, *answers: Path | Iterable[tuple[str, str, Any]], correct: bool = False) -> Added:
         """Adds answers, all of them or none; late ones and ones that nobody asked for are welcome.
@@ -322,6 +320,10 @@ class Campaign:
         """How many entries are known, pending and failed, and whether more still pay."""
         return self._survey()[-1]
 
+    def open_asks(self) -> list[OpenAsk]:
+        """The asks of which entries are still pending, the oldest first."""
+        return list(self._snapshot().log.open_asks)
+
     def progress(self) -> Progress:
         """The values in the order in which they were told."""
         return outlook.progress_of(self._snapshot().log, maximise=self._settings["maximise"])
@@ -329,8 +331,8 @@ class Campaign:
     def report(self, path: Path) -> None:
         """Writes one self-contained HTML page for people without Python."""
         now, found, status = self._survey()
-        name, answered = self._storage.path.stem, self._storage.answered_suggestions()
-        write_whole(path, report_html(report_data(name, now, found, status, answered)).encode())
+        data = report_data(self._storage.path.stem, now, found, status)
+        write_whole(path, report_html(data).encode())
 
     def export(self, path: Path, *, history: bool = False) -> None:
         """Writes what is known as CSV or Parquet, from which `new` makes the same campaign.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from smc_jax.campaign.marks import Cells
 from smc_jax.campaign.types import Calibration, Progress, ReportData
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def heat_map(
     description: str,
     colours: str,
 ) -> str:
-    """A map of the entries in view, with a dot on known entries and a diamond on suggestions.
+    """A map of the entries in view: dots on known ones, crosses on failed, diamonds on suggestions.
 
     Args:
         values: one value an entry of the whole table [D, N].
@@ -157,8 +158,10 @@ def heat_map(
         axes = _axes(sheet, left, below, width, height)
         painted, limits = _paint(shown, colours)
         axes.imshow(painted, aspect="auto", interpolation="none")
-        known = np.isfinite(data.known[np.ix_(view.rows, view.columns)])
-        _dots(axes, known, painted, min(width / len(column_names), height / len(row_names)))
+        size = width / len(column_names), height / len(row_names)
+        cells, here = Cells(axes, painted, size, INK), np.ix_(view.rows, view.columns)
+        cells.dots(np.isfinite(data.known[here]))
+        cells.crosses(data.failed[here])
         at = np.array(view.marks, float).reshape(-1, 2)
         axes.plot(at[:, 1], at[:, 0], "D", ms=5.0, mfc="white", mec="black", mew=1.1, clip_on=False)
         axes.set_yticks(row_ticks, [sheet.text(row_names[i]) for i in row_ticks])
@@ -285,25 +288,6 @@ def _paint(shown: np.ndarray, colours: str) -> tuple[np.ndarray, tuple[float, fl
     painted = matplotlib.colormaps[colours]((np.where(finite, shown, low) - low) / (high - low))
     painted[~finite] = 0.0
     return painted, (low, high)
-
-
-def _dots(axes: "Axes", known: np.ndarray, painted: np.ndarray, cell: float) -> None:
-    """A dot in the middle of each known entry: white on dark cells, black on light ones."""
-    from matplotlib.patches import PathPatch
-    from matplotlib.path import Path
-
-    light = painted[..., :3] @ np.array([0.2126, 0.7152, 0.0722]) > 0.45
-    for where, colour in ((known & light, "black"), (known & ~light, "white")):
-        rows, columns = np.nonzero(where)
-        if rows.size:
-            # One path for all dots, each a line without a length and with round ends, is a tenth
-            # of the text that a marker each would be.
-            points = np.repeat(np.stack([columns, rows], -1).astype(float), 2, axis=0)
-            path = Path(points, np.tile([Path.MOVETO, Path.LINETO], rows.size))
-            path.should_simplify = False
-            width = float(np.clip(0.36 * cell, 0.8, 4.0))
-            patch = PathPatch(path, fill=False, ec=colour, lw=width, capstyle="round", alpha=0.85)
-            axes.add_patch(patch)
 
 
 def _spaced(count: int, marked: set[int], gap: float, length: float) -> list[int]:

@@ -20,6 +20,26 @@ DEFINE: dict[type, Any] = {
 }
 
 
+class OrNone(flags.ArgumentParser):
+    """Parses what another parser does, and the word none."""
+
+    def __init__(self, parser: flags.ArgumentParser):
+        super().__init__()
+        self.parser, self.syntactic_help = parser, parser.syntactic_help
+
+    def parse(self, argument: Any) -> Any:
+        """None of the word none, in any case of its letters."""
+        is_none = isinstance(argument, str) and argument.strip().lower() == "none"
+        return None if is_none else self.parser.parse(argument)
+
+    def flag_type(self) -> str:
+        """The kind of the value, for a complaint."""
+        return f"{self.parser.flag_type()} or none"
+
+
+PARSERS: dict[type, Any] = {int: flags.IntegerParser, float: flags.FloatParser}
+
+
 def usage(name: str | None = None) -> str:
     """What --help prints: of all commands, or of one."""
     if name is None:
@@ -51,7 +71,11 @@ def parse(arguments: Sequence[str]) -> tuple[str, flags.FlagValues, list[str]]:
         raise SystemExit(0)
     command, values = COMMANDS[name], flags.FlagValues()
     for flag in command.flags:
-        DEFINE[flag.kind](flag.name, flag.default, flag.meaning, flag_values=values)
+        told = (flag.name, flag.default, flag.meaning)
+        if flag.or_none:
+            flags.DEFINE(OrNone(PARSERS[flag.kind]()), *told, flag_values=values)
+        else:
+            DEFINE[flag.kind](*told, flag_values=values)
     try:
         others = values([name, *map(_underscored, rest)])[1:]
     except flags.Error as error:

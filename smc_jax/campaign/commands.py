@@ -3,6 +3,7 @@
 import os
 import pathlib
 import sys
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from tqdm import tqdm
 from smc_jax.campaign import show
 from smc_jax.campaign.campaign import Campaign
 from smc_jax.campaign.cells import read_grid
+from smc_jax.campaign.exporting import open_ask_lines
 from smc_jax.campaign.picture import progress_png
 from smc_jax.campaign.plates import Plates
 from smc_jax.campaign.settings import SETTINGS
@@ -29,6 +31,7 @@ class Flag(NamedTuple):
     meaning: str
     default: Any = None
     kind: type = str
+    or_none: bool = False  # whether the word none may be given in place of a value
 
 
 class Command(NamedTuple):
@@ -181,14 +184,20 @@ def _status(given: Any, arguments: list[str]) -> None:
     (path,) = arguments
     with _open(path) as campaign:
         _check_out(path, given.png, table=False)
+        _check_out(path, given.open_asks)
         status, progress, names = campaign.status(), campaign.progress(), campaign.names
-        maximise = campaign.settings["maximise"]
+        maximise, asks = campaign.settings["maximise"], campaign.open_asks()
     print(show.status(status, names, maximise=maximise))
+    if asks:
+        print(show.open_asks(asks, time.time()))
     if progress.value.size:
         print(show.plot(progress.best, f"best {names[2]} so far, in the order told"))
     if given.png is not None:
         write_whole(given.png, progress_png(progress, value_name=names[2], maximise=maximise))
         print(f"{given.png} has the picture.")
+    if given.open_asks is not None:
+        write_table(given.open_asks, *open_ask_lines(asks))
+        print(f"{given.open_asks} has the open asks.")
     print(f"Next: smc-jax ask {path}, or smc-jax report {path}")
 
 
@@ -235,9 +244,8 @@ def _set(given: Any, arguments: list[str]) -> None:
         raise CampaignError(f"set: give one of {', '.join(f'--{name}' for name in CHANGEABLE)}")
     with _open(path) as campaign:
         campaign.set(**wanted)
-    print(
-        f"{path}: {', '.join(f'{name} is {value}' for name, value in wanted.items())} from here on."
-    )
+    changes = (f"{name} is {'none' if value is None else value}" for name, value in wanted.items())
+    print(f"{path}: {', '.join(changes)} from here on.")
     print(f"Next: smc-jax ask {path}")
 
 
@@ -262,7 +270,8 @@ def _setting_flag(name: str) -> Flag:
     """A flag for a setting of the campaign; it has no default, so that what is given is known."""
     kinds = {"rank": int, "budget": int, "seed": int, "noise": float}
     default, meaning = SETTINGS[name]
-    return Flag(name, meaning, None, bool if isinstance(default, bool) else kinds.get(name, str))
+    kind = bool if isinstance(default, bool) else kinds.get(name, str)
+    return Flag(name, meaning, None, kind, or_none=default is None)
 
 
 NEW_SETTINGS = tuple(_setting_flag(name) for name in SETTINGS if name not in ("maximise", "value"))
@@ -309,7 +318,10 @@ COMMANDS = {
         _status,
         ("CAMPAIGN",),
         "says where the campaign stands, and whether more still pays",
-        (Flag("png", "a file for a picture of the progress"),),
+        (
+            Flag("png", "a file for a picture of the progress"),
+            Flag("open_asks", "a .csv, .csv.gz or .parquet file for the asks with pending entries"),
+        ),
     ),
     "report": Command(_report, ("CAMPAIGN",), "writes one HTML page to pass on", (OUT,)),
     "close": Command(_close, ("CAMPAIGN", "PAIRS"), "closes pairs, rows or columns for good"),

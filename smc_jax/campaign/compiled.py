@@ -2,7 +2,8 @@
 
 JAX writes an entry of its cache in place, and a process that reads an entry which another has
 written by half aborts. Here every process has a folder of its own, with links to what is there
-already; what it adds is moved to the others' only when it is whole.
+already; what it adds is moved to the others' only when it is whole. The oldest entries are removed
+where there are too many.
 """
 
 import contextlib
@@ -17,6 +18,7 @@ import jax
 
 KEPT, OWN, LOCK = "kept", "process-", "lock"
 ZLIB = b"\x78"  # how an entry begins that JAX has compressed with zlib
+MOST, MOST_BYTES = 400, 300_000_000  # entries that are kept, and their size
 
 
 def _folder() -> pathlib.Path:
@@ -51,6 +53,7 @@ def keep_compiled_programs() -> Iterator[None]:
             for entry in own.iterdir():
                 if entry.name not in before and _is_whole(entry):
                     os.replace(entry, _folder() / KEPT / entry.name)
+            _prune(_folder() / KEPT)
 
 
 def _begin(stack: contextlib.ExitStack) -> pathlib.Path:
@@ -68,6 +71,23 @@ def _begin(stack: contextlib.ExitStack) -> pathlib.Path:
         with contextlib.suppress(FileNotFoundError):
             os.link(entry, own / entry.name)
     return own
+
+
+def _prune(kept: pathlib.Path) -> None:
+    """Removes the oldest entries, so that neither their number nor their size grows for ever.
+
+    A process that has a link to an entry goes on with it.
+    """
+    found = []
+    for entry in kept.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # another process removes entries too
+            about = entry.stat()
+            found.append((about.st_mtime_ns, about.st_size, entry))
+    size = 0
+    for number, (_, own, entry) in enumerate(sorted(found, reverse=True), 1):
+        size += own
+        if number > MOST or size > MOST_BYTES:
+            entry.unlink(missing_ok=True)
 
 
 def _can_lock(file: int) -> bool:

@@ -6,7 +6,7 @@ from itertools import zip_longest
 from typing import Any
 
 from smc_jax.campaign.log import Log
-from smc_jax.campaign.storage import Told
+from smc_jax.campaign.types import OpenAsk, Told
 
 
 def export_lines(
@@ -27,6 +27,16 @@ def export_lines(
             for one in told
         ]  # fmt: skip
     return [*names, "status"], list(_holding(log))
+
+
+def open_ask_lines(asks: Iterable[OpenAsk]) -> tuple[list[str], list[Sequence[Any]]]:
+    """Header and lines of a table of open asks."""
+    header = ["token", "asked", "source", "expires", "number", "pending"]
+    return header, [
+        (one.token, _time(one.time), one.source, expires, one.number, one.pending)
+        for one in asks
+        for expires in [None if one.expires is None else _time(one.expires)]
+    ]
 
 
 def _holding(log: Log) -> Iterator[Sequence[Any]]:

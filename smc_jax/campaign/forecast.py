@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import smc_jax
@@ -147,7 +148,8 @@ def _read(cache: pathlib.Path, shapes: Any, kind: str) -> Kept | None:
     pairs = zip(found, leaves, strict=True)
     if any(x.shape != y.shape or x.dtype != y.dtype for x, y in pairs):
         return None
-    return Kept(jax.tree.unflatten(structure, found), stamp, fitted_at, units, errors)
+    fit = jax.tree.unflatten(structure, map(jnp.asarray, found))
+    return Kept(fit, stamp, fitted_at, units, errors)
 
 
 def _write(cache: pathlib.Path, kept: Kept, kind: str) -> None:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from smc_jax.campaign.asking import Batch, Proposal, propose
+from smc_jax.campaign.asking import Batch, Offered, Proposal, propose
 from smc_jax.campaign.calibration import Calibrator
 from smc_jax.campaign.cells import read_grid
 from smc_jax.campaign.forecast import Forecast
@@ -104,7 +104,7 @@ class Plates(NamedTuple):
 def propose_plate(
     key: jax.Array,
     forecast: Forecast,
-    is_open: np.ndarray,
+    offered: Offered,
     number: int,
     best_of: int,
     calibrator: Calibrator,
@@ -119,21 +119,22 @@ def propose_plate(
     over the sum of bits, each entry's given those before it. The other rules take the highest sum
     of expected values.
     """
+    matrix = forecast.matrix
+    is_open = offered.whole(matrix.data.columns)
     room = labels.total(np.where(is_open, 1.0, -np.inf), number)
     if not np.isfinite(room.max()):
         raise CampaignError(NOTHING_OPEN)
-    matrix = forecast.matrix
     best = jnp.asarray(matrix.best, jnp.result_type(float))
     survey = forecast.engine.survey(key, forecast.fit, matrix.data, jnp.asarray(is_open), best)
     hope = np.asarray(survey.mean) + np.asarray(survey.sd)
     totals = labels.total(np.where(is_open, hope, -np.inf), number)
     totals[room < room.max()] = -np.inf
     shortlist = [int(p) for p in np.argsort(-totals)[:SHORTLIST] if np.isfinite(totals[p])]
-    whole = propose(key, forecast, is_open, number, best_of, calibrator)
-    batches = [
-        propose(key, forecast, is_open & labels.mask(plate), number, best_of, calibrator, HERE)
-        for plate in shortlist
-    ]
+    whole = propose(key, forecast, offered, number, best_of, calibrator)
+    batches = []
+    for plate in shortlist:
+        own = Offered.of(is_open & labels.mask(plate), offered.everything)
+        batches.append(propose(key, forecast, own, number, best_of, calibrator, HERE))
     return min(batches, key=lambda batch: _cost(batch, whole.optimum, rule)).proposals
 
 

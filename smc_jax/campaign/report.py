@@ -9,14 +9,12 @@ from string import Template
 import numpy as np
 
 from smc_jax.campaign import charts
+from smc_jax.campaign.marks import KEYS
 from smc_jax.campaign.types import Calibration, ReportData, Suggestion
 
 MAX_SUGGESTIONS, MAX_BEST, MAX_ANSWERS = 200, 20, 400  # that are listed or drawn
 MAX_LETTERS = 200  # of an id or a setting
 NONE = "&ndash;"  # in the place of a number that there is not
-
-_DOT = '<circle cx="6" cy="6" r="2.5" fill="currentColor"/>'
-_DIAMOND = '<path d="M6 1 11 6 6 11 1 6z" fill="white" stroke="black" stroke-width="1.4"/>'
 
 
 def report_html(data: ReportData) -> str:
@@ -251,6 +249,8 @@ def _maps(data: ReportData) -> str:
         maps.append(("Uncertainty", data.sd, "sd-map", label, "cividis"))
     rows, columns = len(data.row_ids), len(data.column_ids)
     shown = f"{len(view.rows):,} of {rows:,} rows and {len(view.columns):,} of {columns:,} columns"
+    failed = int(data.failed[np.ix_(view.rows, view.columns)].sum())
+    marked = f"{len(view.marks):,} pending suggestions and {failed:,} failed measurements"
     drawn = [
         f"<figure>\n<figcaption>{title}</figcaption>\n"
         + charts.heat_map(
@@ -261,7 +261,7 @@ def _maps(data: ReportData) -> str:
             label=label,
             title=f"{title} of each entry",
             description=f"Colours of {shown}, the {_extreme(data)} mean first; "
-            f"{len(view.marks):,} pending suggestions are marked.",
+            f"{marked} are marked.",
             colours=colours,
         )
         + "\n</figure>"
@@ -272,7 +272,7 @@ def _maps(data: ReportData) -> str:
         which += ", those with suggestions and those with the best means"
     key = "".join(
         f'<svg class="key" viewBox="0 0 12 12" aria-hidden="true">{shape}</svg>{meaning}; '
-        for shape, meaning in ((_DOT, "known entry"), (_DIAMOND, "pending suggestion"))
+        for shape, meaning in KEYS
     )
     single = " single" if len(drawn) == 1 else ""
     better = "brighter" if data.maximise else "darker"

@@ -8,14 +8,12 @@ import smc_jax
 from smc_jax.campaign.engine import Survey
 from smc_jax.campaign.outlook import progress_of
 from smc_jax.campaign.snapshot import Snapshot
-from smc_jax.campaign.types import Calibration, ReportData, Status
+from smc_jax.campaign.types import ReportData, Status
 
 BEST = 20  # entries in the table of the best
 
 
-def report_data(
-    name: str, now: Snapshot, survey: Survey | None, status: Status, answered: Calibration
-) -> ReportData:
+def report_data(name: str, now: Snapshot, survey: Survey | None, status: Status) -> ReportData:
     """Everything that a report shows, in the units and the orientation of the campaign."""
     settings, log, matrix = now.settings, now.log, now.matrix
     maximise = settings["maximise"]
@@ -30,6 +28,8 @@ def report_data(
         (log.row_ids[rows[i]], log.column_ids[columns[i]], float(known[rows[i], columns[i]]))
         for i in order
     ]
+    failed = np.zeros(known.shape, bool)
+    failed[log.failed_row, log.failed_column] = True
     return ReportData(
         name=name,
         settings=settings,
@@ -46,7 +46,8 @@ def report_data(
         best=best,
         status=status,
         progress=progress_of(log, maximise=maximise),
-        calibration=answered,
+        calibration=now.answered,
         made_at=time.time(),
         version=smc_jax.__version__,
+        failed=failed,
     )

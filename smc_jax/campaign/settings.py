@@ -58,7 +58,7 @@ def _check(name: str, value: Any) -> None:
     elif isinstance(kind, str):
         if not isinstance(value, str) or not value.strip() or value.startswith("--"):
             raise CampaignError(f"{name}: must be a name, got {value!r}")
-    elif value is None:
+    elif value is None and kind is None:
         return
     elif name in WHOLE:
         most = 2**32 - 1

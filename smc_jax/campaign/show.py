@@ -5,10 +5,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from smc_jax.campaign.charts import shorten
 from smc_jax.campaign.log import Added
-from smc_jax.campaign.types import Prediction, Status, Suggestion
+from smc_jax.campaign.types import OpenAsk, Prediction, Status, Suggestion
 
 NAMED = 10  # new ids that are named
+LISTED, LETTERS = 10, 32  # open asks that are listed, letters of a token that are shown
 WIDTH = 60  # of a plot, in characters
 BARS = " ▁▂▃▄▅▆▇█"
 
@@ -122,6 +124,34 @@ def status(now: Status, names: Sequence[str], *, maximise: bool) -> str:
             f" {_interval(now.best.low, now.best.high)} ({now.best.row}, {now.best.column})"
         )
     return "\n".join([*lines, now.advice])
+
+
+def open_asks(asks: Sequence[OpenAsk], now: float) -> str:
+    """The table of the asks with pending entries, the oldest of many."""
+    lines = [
+        [
+            "(in a table)" if one.token is None else shorten(one.token, LETTERS),
+            shorten(one.source, LETTERS),
+            f"{span(now - one.time)} ago",
+            f"{one.pending:,} of {one.number:,}",
+            "never" if one.expires is None else f"in {span(one.expires - now)}",
+        ]
+        for one in asks[:LISTED]
+    ]
+    text = "open asks, the oldest first:\n"
+    text += table(["token", "by", "asked", "pending", "expires"], lines)
+    more = len(asks) - LISTED
+    if more > 0:
+        text += f"\nand {more:,} later; --open-asks=FILE.csv has all of them"
+    return text
+
+
+def span(seconds: float) -> str:
+    """A time span, in the unit that suits it."""
+    for unit, size in (("days", 86400.0), ("h", 3600.0)):
+        if seconds >= 2.0 * size:
+            return f"{seconds / size:,.0f} {unit}"
+    return f"{max(seconds, 0.0) / 60.0:.0f} min"
 
 
 def plot(values: np.ndarray, title: str) -> str:

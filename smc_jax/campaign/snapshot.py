@@ -3,21 +3,24 @@
 import difflib
 import functools
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
-from smc_jax.campaign.asking import Proposal, in_campaign_units, propose, room_for
+from smc_jax.campaign.asking import Offered, Proposal, in_campaign_units, propose, room_for
 from smc_jax.campaign.calibration import Calibrator
 from smc_jax.campaign.design import designed_start
 from smc_jax.campaign.forecast import Forecast, keys_at
-from smc_jax.campaign.log import Log
-from smc_jax.campaign.matrix import Matrix
+from smc_jax.campaign.log import Log, OpenAsk, State
+from smc_jax.campaign.matrix import matrix_of
 from smc_jax.campaign.plates import Plates, propose_plate
+from smc_jax.campaign.settings import checked_settings
 from smc_jax.campaign.types import COLUMN, ROW, CampaignError, Prediction, Suggestion
 
 Pair = tuple[str | None, str | None]
+Suggested = tuple[int, int, Suggestion]  # numbers of the row and of the column, the suggestion
+SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 SPREAD = "It spreads the first measurements over rows and columns."
 
 
@@ -31,11 +34,39 @@ class Fitted(NamedTuple):
 class Snapshot:
     """What a campaign knows at one position of its log."""
 
-    def __init__(self, settings: dict[str, Any], log: Log, matrix: Matrix):
-        self.settings, self.log, self.matrix = settings, log, matrix
-        self.keys = keys_at(settings["seed"], log.position)
+    def __init__(self, state: State):
+        self.settings, self.answered = checked_settings(state.settings), state.answered
+        own = {name: self.settings[name] for name in ("maximise", "noise", "retry_failed")}
+        self.matrix = matrix_of(state.log, **own)
+        self._be_at(state.log)
         self.fitted: Fitted | None = None  # the model, once somebody has asked for it
         self.is_refitted = False  # whether the model was fitted to everything that was told
+
+    def _be_at(self, log: Log) -> None:
+        self.log, self.keys = log, keys_at(self.settings["seed"], log.position)
+
+    def ask_recorded(self, position: int, ask: OpenAsk, found: list[Suggested]) -> bool:
+        """Moves on to the position after an ask; whether that is all that the log has added.
+
+        What was told, and the fit, stay as they are: nothing of a large table is read again.
+        """
+        log = self.log
+        if position != log.position + 1:  # others have written meanwhile
+            return False
+        row, column = (np.array(x, np.int32) for x in list(zip(*found, strict=True))[:2])
+        at = self.matrix.place(row, column)
+        self.matrix.pending[at], self._open[at] = True, False
+        self._be_at(
+            log._replace(
+                position=position,
+                pending_row=np.concatenate([log.pending_row, row]),
+                pending_column=np.concatenate([log.pending_column, column]),
+                last_suggestions=[one for *_, one in found] + log.last_suggestions,
+                open_asks=[*log.open_asks, ask],
+                next_expiry=min(log.next_expiry, np.inf if ask.expires is None else ask.expires),
+            )
+        )
+        return True
 
     @functools.cached_property
     def _numbers(self) -> dict[str, dict[str, int]]:
@@ -44,8 +75,8 @@ class Snapshot:
 
     @functools.cached_property
     def _open(self) -> np.ndarray:
-        """The entries of the campaign that may be asked; a cache, not to be written to."""
-        return self.matrix.turned(self.matrix.open)
+        """The entries [D, N] of the model that may be asked."""
+        return self.matrix.open
 
     def sizes(self) -> dict[str, int]:
         """How many rows, columns and known, pending and failed entries there are."""
@@ -75,48 +106,56 @@ class Snapshot:
         rows: Sequence[str] | None = None,
         columns: Sequence[str] | None = None,
         closed: Iterable[Pair] = (),
-    ) -> np.ndarray:
-        """The entries [D, N], in the model's orientation, that may be suggested.
+    ) -> Offered:
+        """The entries that may be suggested.
 
         Args:
           rows: only these; None is all.
           columns: only these.
           closed: entries, rows (column None) or columns (row None) that are closed for now.
         """
-        # Index by index, so that a few columns of a large table cost what they are.
-        asked = [
-            slice(None) if wanted is None else [self.number_of(axis, one) for one in wanted]
+        matrix = self.matrix
+        numbers = [
+            None if wanted is None else np.array([self.number_of(axis, one) for one in wanted], int)
             for axis, wanted in ((ROW, rows), (COLUMN, columns))
         ]
-        is_open = np.zeros_like(self._open)
-        if rows is not None and columns is not None:
-            asked = list(np.ix_(*asked))  # type: ignore[arg-type]
-        is_open[tuple(asked)] = self._open[tuple(asked)]
-        for row, column in closed:
-            at_row = slice(None) if row is None else self.number_of(ROW, row)
-            at_column = slice(None) if column is None else self.number_of(COLUMN, column)
-            is_open[at_row, at_column] = False
+        # By the columns of the model, so that a few of a large table cost what they are.
+        down, across = numbers[::-1] if matrix.transposed else numbers
+        there = np.arange(matrix.data.columns) if across is None else np.unique(across)
+        is_open = np.take(self._open, there, axis=1)
+        if down is not None:
+            is_open[np.isin(np.arange(len(is_open)), down, invert=True)] = False
+        for pair in closed:
+            own = [
+                None if one is None else self.number_of(axis, one)
+                for axis, one in zip((ROW, COLUMN), pair, strict=True)
+            ]
+            row, column = own[::-1] if matrix.transposed else own
+            at_column = slice(None)
+            if column is not None:  # nothing where the column is not there
+                at_column = slice(*(np.searchsorted(there, column, side) for side in SIDES))
+            is_open[slice(None) if row is None else row, at_column] = False
         if not is_open.any():
             raise CampaignError(
-                f"ask: no entry is open: {self.matrix.known.sum()} of"
-                f" {is_open.size} are known, {self.matrix.pending.sum()} pending and"
-                f" {(self.matrix.blocked & ~self.matrix.known).sum()} failed or closed; relax the"
+                f"ask: no entry is open: {matrix.known.sum()} of"
+                f" {matrix.known.size} are known, {matrix.pending.sum()} pending and"
+                f" {(matrix.blocked & ~matrix.known).sum()} failed or closed; relax the"
                 " rows, the columns or what is closed, or add new ones"
             )
-        return self.matrix.turned(is_open)
+        return Offered(there, is_open, int(np.count_nonzero(self._open)))
 
     def suggest(
         self,
         fitted: Fitted | None,
-        is_open: np.ndarray,
+        offered: Offered,
         number: int,
         plate: Plates | None = None,
-    ) -> list[tuple[int, int, Suggestion]]:
-        """Entries by number with their suggestions, at most `number` of those that are open.
+    ) -> list[Suggested]:
+        """Entries by number with their suggestions, at most `number` of those that are offered.
 
         Without a model it is a designed start.
         """
-        found = self._propose(fitted, is_open, number, plate)
+        found = self._propose(fitted, offered, number, plate)
         suggestions = []
         for one in found:
             row, column = self.matrix.place(one.row, one.column)
@@ -126,14 +165,15 @@ class Snapshot:
         return suggestions
 
     def _propose(
-        self, fitted: Fitted | None, is_open: np.ndarray, number: int, plate: Plates | None
+        self, fitted: Fitted | None, offered: Offered, number: int, plate: Plates | None
     ) -> list[Proposal]:
         labels = None if plate is None else plate.labels(self.log, self.matrix)
-        number = min(number, int(np.count_nonzero(is_open)))
+        number = min(number, int(np.count_nonzero(offered.open)))
         if fitted is None:
             rng = np.random.default_rng([self.settings["seed"], self.log.position])
+            is_open = offered.whole(self.matrix.data.columns)
             if labels is not None:
-                is_open = is_open & labels.fullest(is_open)
+                is_open &= labels.fullest(is_open)
             taken = self.matrix.known | self.matrix.pending
             chosen = designed_start(rng, is_open, taken, number)
             return [Proposal.unknown(row, column, SPREAD) for row, column in chosen]
@@ -141,11 +181,11 @@ class Snapshot:
         planned = self.settings["budget"]
         asked = int(np.count_nonzero(self.log.asked))
         best_of = number if planned is None else (planned - asked) // 2
-        best_of = min(max(best_of, number), int(np.count_nonzero(self._open)))
+        best_of = min(max(best_of, number), offered.everything)
         if labels is None:
-            return propose(key, forecast, is_open, number, best_of, calibrator).proposals
+            return propose(key, forecast, offered, number, best_of, calibrator).proposals
         rule = self.settings["policy"]
-        return propose_plate(key, forecast, is_open, number, best_of, calibrator, labels, rule)
+        return propose_plate(key, forecast, offered, number, best_of, calibrator, labels, rule)
 
     def predict(self, fitted: Fitted, pairs: Iterable[tuple[str, str]]) -> list[Prediction]:
         """What the model says of any entries, known or not."""
@@ -164,8 +204,8 @@ class Snapshot:
             jnp.asarray(column),
         )
         figures = in_campaign_units(predicted, forecast, calibrator)
-        average = matrix.units.back(matrix.data.average())
-        known = np.where(matrix.known, average, np.nan)[row, column]
+        average = matrix.units.back(matrix.data.average()[row, column])
+        known = np.where(matrix.known[row, column], average, np.nan)
         return [
             Prediction(
                 self.log.row_ids[own],

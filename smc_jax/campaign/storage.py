@@ -14,14 +14,15 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
-from smc_jax.campaign import log, schema
-from smc_jax.campaign.log import Added, Entry, Log, Pair, Tell
+from smc_jax.campaign import log, reading, schema
+from smc_jax.campaign.log import Added, Entry, Log, Pair, State, Tell
 from smc_jax.campaign.types import (
     COLUMN,
     ROW,
     Calibration,
     CampaignError,
     Conflict,
+    OpenAsk,
     Records,
     Suggestion,
     TokenTaken,
@@ -231,7 +232,7 @@ class Storage:
         expires: float | None,
         source: str,
         arguments: dict[str, Any] | None = None,
-    ) -> None:
+    ) -> tuple[int, OpenAsk]:
         """Makes the suggested entries pending, all of them or none.
 
         Args:
@@ -242,6 +243,9 @@ class Storage:
           expires: when the entries stop being pending, seconds since 1970; None: never.
           source: who or what asks, for the history.
           arguments: what was asked for, as JSON can hold it.
+
+        Returns:
+          The position of the log afterwards, and the ask.
 
         Raises:
           TokenTaken: there is an ask with this token.
@@ -264,9 +268,11 @@ class Storage:
                     taken.append((suggestion.row, suggestion.column))
             if taken:
                 raise Conflict(taken)
-            detail = {"token": token, "suggestions": len(suggestions), "arguments": arguments}
-            event = self._event("asked", source, detail)
+            number, now = len(suggestions), self._clock()
+            detail = {"token": token, "suggestions": number, "arguments": arguments}
+            event = schema.write_event(database, (now, "asked", source), detail)
             schema.write_ask(database, (event, token, expires, position, fitted_at), lines)
+        return event, OpenAsk(token, now, source, expires, number, number)
 
     def arguments_of(self, token: str) -> Any:
         """What an earlier ask was asked for."""
@@ -311,36 +317,32 @@ class Storage:
                 )
             return len(changes)
 
-    def load(self, now: float) -> Log:
-        """Everything that the model needs, at one position of the log.
+    def state(self, now: float) -> State:
+        """The log, the settings and what suggestions came to, at one position of the log.
 
         Args:
           now: seconds since 1970; an ask that expired before makes nothing pending.
         """
         with self._reading() as database:
-            return log.read_log(database, now)
+            return reading.read_state(database, now)
+
+    def load(self, now: float) -> Log:
+        """The log alone; see `state`."""
+        with self._reading() as database:
+            return reading.read_log(database, now)
 
     def answered_suggestions(self) -> Calibration:
         """Suggestions with an expectation, beside the first value that was told after each."""
         with self._reading() as database:
-            return log.read_calibration(database)
+            return reading.read_calibration(database)
 
     def history(self) -> Iterator[Told]:
         """Every answer in the order told, also those that were corrected later."""
         last = 0
         while True:  # in parts, so that a slow reader holds no transaction open
             with self._reading() as database:
-                lines = database.execute(
-                    "SELECT answer, time, source, r.id, c.id, a.kind, value, correction"
-                    " FROM (SELECT * FROM answers WHERE answer > ? ORDER BY answer LIMIT 10000) a"
-                    " JOIN events USING (event)"
-                    " JOIN ids r ON r.axis = 'row' AND r.number = a.row"
-                    " JOIN ids c ON c.axis = 'column' AND c.number = a.column ORDER BY answer",
-                    (last,),
-                ).fetchall()
+                lines = reading.read_history(database, last, 10_000)
             if not lines:
                 return
-            for _, when, source, row, column, kind, value, correction in lines:
-                value = math.nan if value is None else value
-                yield Told(when, source, row, column, kind, value, bool(correction))
+            yield from (told for _, told in lines)
             last = lines[-1][0]

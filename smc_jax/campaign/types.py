@@ -69,6 +69,17 @@ class Suggestion(NamedTuple):
     reason: str  # why it was chosen, one sentence
 
 
+class OpenAsk(NamedTuple):
+    """An ask of which entries are still pending."""
+
+    token: str | None  # None where a table said that the entries are pending
+    time: float  # seconds since 1970
+    source: str  # who asked
+    expires: float | None  # seconds since 1970; None: never
+    number: int  # entries that were asked for
+    pending: int  # of them, entries without an answer
+
+
 class Status(NamedTuple):
     """Where a campaign stands."""
 
@@ -130,6 +141,7 @@ class ReportData(NamedTuple):
     calibration: Calibration
     made_at: float  # seconds since 1970
     version: str
+    failed: np.ndarray  # [D, N] bool: the last measurement failed
 
 
 class Prediction(NamedTuple):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from benchmarking import load
 
-arylation, suggestions = load("arylation"), load("suggestions")
+arylation, suggestions, campaign = map(load, ("arylation", "suggestions", "campaign"))
 
 
 def lines(tops, found):
@@ -55,3 +55,7 @@ def test_empty_cells_of_a_real_table_are_unknown(tmp_path):
     np.testing.assert_array_equal(
         suggestions.read_matrix(path), [[1.5, np.nan], [np.nan, 2.0]], strict=True
     )
+
+
+def test_visitors_are_summed_up():
+    assert campaign.summed_up([3.04, 1.0, 2.0]) == "median 2.0 ms, longest 3.0 ms"

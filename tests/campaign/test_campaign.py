@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from smc_jax.campaign import forecast
+from smc_jax.campaign import forecast, reading
 from smc_jax.campaign.campaign import Campaign
 from smc_jax.campaign.plates import Plates
 from smc_jax.campaign.types import CampaignError
@@ -419,6 +419,83 @@ def test_a_token_gives_the_same_suggestions(new):
     assert campaign.ask(1).token != campaign.ask(1).token
 
 
+def same(one, other):
+    """Whether two logs, or parts of them, say the same."""
+    if isinstance(one, np.ndarray):
+        return one.dtype == other.dtype and one.tolist() == other.tolist()
+    return repr(one) == repr(other)  # NaN differs from itself
+
+
+@pytest.mark.parametrize("turned", [False, True], ids=["wide", "tall"])
+def test_after_an_ask_nothing_is_read_again_and_nothing_is_missed(new, tmp_path, turned):
+    """What an ask adds to what is in memory is what reading the file again would."""
+    known = [(column, row, value) for row, column, value in KNOWN] if turned else KNOWN
+    rows, columns = (COLUMNS, ROWS) if turned else (ROWS, COLUMNS)
+    campaign = new(known, rows=rows, columns=columns)
+    read, state = [], campaign._storage.state
+
+    def counted(now):
+        read.append(now)
+        return state(now)
+
+    campaign._storage.state = counted
+    campaign.ask(2, token="first")
+    campaign.ask(2, expires=2.0)
+    campaign.ask(3, columns=columns[:4], refit=False)
+    assert len(read) == 1
+    with Campaign(tmp_path / "campaign.db") as other:
+        kept, fresh = campaign._snapshot(), other._snapshot()
+        assert len(read) == 1
+        for name in kept.log._fields:
+            assert same(getattr(kept.log, name), getattr(fresh.log, name)), name
+        for name in ("known", "pending", "blocked"):
+            np.testing.assert_array_equal(getattr(kept.matrix, name), getattr(fresh.matrix, name))
+        assert repr(campaign.best(4)) == repr(other.best(4))
+        other.ask(1)
+        campaign.ask(1)  # reads what the other has written
+        assert len(read) == 2
+        assert campaign.sizes()["pending"] == 9
+
+
+def test_a_few_columns_of_a_table_are_all_that_is_looked_at(new):
+    wide, tall = new(name="wide.db"), new([], name="tall.db", rows=COLUMNS, columns=ROWS)
+    closed = [("d1", "t2"), ("d0", "t3")]
+    found = wide._snapshot().offered(columns=["t7", "t2", "t7"], closed=closed)
+    assert found.columns.tolist() == [2, 7]
+    expected = [[(row, column) in OPEN for column in ("t2", "t7")] for row in ROWS]
+    expected[1][0] = False
+    np.testing.assert_array_equal(found.open, expected)
+    assert found.everything == len(OPEN)
+    turned = tall._snapshot().offered(rows=["t4"], columns=["d1", "d2"], closed=[(None, "d2")])
+    assert turned.columns.tolist() == [4]
+    assert np.flatnonzero(turned.open).tolist() == [1]
+
+
+def test_an_ask_goes_by_one_state_of_the_file(new, tmp_path, monkeypatch):
+    """Another process changes settings and tells an answer while the log is read."""
+    campaign, read = new(), reading._read
+    asked = campaign.ask(4)
+    with Campaign(tmp_path / "campaign.db") as other:
+
+        def interrupted(database):
+            monkeypatch.setattr(reading, "_read", read)
+            found = read(database)
+            other.set(retry_failed=True)
+            other.tell([(asked[0].row, asked[0].column, 1.0)])
+            return found
+
+        campaign._kept = None
+        monkeypatch.setattr(reading, "_read", interrupted)
+        before = campaign._snapshot()
+        assert not before.settings["retry_failed"]
+        assert before.answered.value.size == 0
+        assert before.log.position == other._storage.position() - 2
+        assert before.log.pending_row.size == 4
+        after = campaign._snapshot()
+        assert after.settings["retry_failed"]
+        assert after.answered.value.tolist() == [1.0]
+
+
 def test_an_ask_that_another_process_overtook_begins_again(new, tmp_path):
     campaign = new([])
     with Campaign(tmp_path / "campaign.db") as other:
@@ -464,6 +541,8 @@ def test_an_ask_that_another_process_overtook_begins_again(new, tmp_path):
         (lambda c: c.set(noise=0.0), ["noise"]),
         (lambda c: c.set(rank=2.0), ["rank"]),
         (lambda c: c.set(seed=3), ["seed", "keeps"]),
+        (lambda c: c.set(seed=None), ["seed", "whole number"]),
+        (lambda c: c.set(policy=None), ["policy"]),
         (lambda c: c.set(value="x"), ["value", "keeps"]),
         (lambda c: c.set(colour="red"), ["colour", "no such setting"]),
         (lambda c: c.set(policy=["ids"]), ["policy"]),

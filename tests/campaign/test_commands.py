@@ -12,7 +12,7 @@ import sys
 import numpy as np
 import pytest
 
-from smc_jax.campaign import command_line
+from smc_jax.campaign import command_line, compiled
 from smc_jax.campaign.campaign import Campaign
 from smc_jax.campaign.commands import COMMANDS
 from smc_jax.campaign.storage import Storage
@@ -261,6 +261,59 @@ def test_an_ask_is_taken_back(empty, run):
         assert campaign.sizes()["pending"] == 0
 
 
+def test_status_lists_the_open_asks(empty, run):
+    run("ask", empty, "--number=5", "--token=monday")
+    run("ask", empty, "--number=3", "--token=tuesday", "--expires=48")
+    run("ask", empty, "--number=2", "--token=told")
+    with Campaign(empty) as campaign:
+        first, *_ = campaign.ask(5, token="monday")
+        campaign.tell([(first.row, first.column, "failed")])
+        campaign.tell([(one.row, one.column, 1.0) for one in campaign.ask(2, token="told")])
+        left = next(iter(campaign.best(1)))
+        campaign.tell([(left.row, left.column, "pending")])
+    printed = run("status", empty, "--open-asks=asks.csv")
+    lines = printed[printed.index("open asks, the oldest first") :].splitlines()
+    assert lines[1].split() == ["token", "by", "asked", "pending", "expires"]
+    monday, tuesday, announced = (" ".join(line.split()) for line in lines[2:5])
+    assert monday.startswith("monday ")
+    assert monday.endswith(" 0 min ago 4 of 5 never")
+    assert tuesday.startswith("tuesday ")
+    assert tuesday.endswith(" 3 of 3 in 48 h")
+    assert announced.startswith("(in a table) ")
+    assert announced.endswith(" 1 of 1 never")
+    assert lines[5].startswith("best value so far")
+    found = read("asks.csv")
+    assert [(line["token"], line["number"], line["pending"]) for line in found] == [
+        ("monday", "5", "4"),
+        ("tuesday", "3", "3"),
+        ("", "1", "1"),
+    ]
+    assert [bool(line["expires"]) for line in found] == [False, True, False]
+    run("withdraw", empty, "monday")
+    assert "monday" not in run("status", empty)
+
+
+def test_of_many_open_asks_the_oldest_are_listed(empty, run):
+    with Campaign(empty) as campaign:
+        for number in range(13):
+            campaign.ask(1, token=f"ask{number}" + "x" * (100 if number == 0 else 0))
+    printed = run("status", empty, "--open-asks=asks.csv")
+    assert "ask9" in printed
+    assert "ask10" not in printed
+    assert "and 3 later; --open-asks=FILE.csv has all of them" in printed
+    assert "x" * 32 not in printed
+    assert [line["token"][:5] for line in read("asks.csv")][::12] == ["ask0x", "ask12"]
+
+
+def test_a_setting_goes_back_to_none(copy, run):
+    run("set", copy, "--budget=100", "--noise=0.5", "--rank=3")
+    printed = run("set", copy, "--budget=none", "--noise=None", "--rank=none")
+    assert "rank is none, budget is none, noise is none from here on" in printed
+    with Campaign(copy) as campaign:
+        found = campaign.settings
+    assert {found[name] for name in ("budget", "noise", "rank")} == {None}
+
+
 def test_a_huge_number_is_what_is_open(empty, run):
     assert "Only 80 entries were open" in run("ask", empty, f"--number={10**12}")
 
@@ -373,6 +426,7 @@ def test_ids_that_the_terminal_cannot_show(empty):
 COMPILED = """
 import os, pathlib, sys
 import jax, jax.numpy as jnp
+from smc_jax.campaign import compiled
 from smc_jax.campaign.compiled import keep_compiled_programs
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 folder = pathlib.Path(os.environ["XDG_CACHE_HOME"]) / "smc_jax" / "campaign"
@@ -403,6 +457,14 @@ try:
 except KeyboardInterrupt:
     assert not own.exists()
 assert {path.name for path in (folder / "kept").iterdir()} == kept
+old = folder / "kept" / "old"
+old.write_bytes(b"old")
+os.utime(old, (1.0, 1.0))
+compiled.MOST = len(kept)
+with keep_compiled_programs():
+    pass
+assert not old.exists()
+assert {path.name for path in (folder / "kept").iterdir()} == kept
 os.environ["XDG_CACHE_HOME"] = sys.argv[1]  # a file: there can be no folder in it
 with keep_compiled_programs():
     print("goes on without")
@@ -417,6 +479,18 @@ def test_compiled_programs_are_kept(tmp_path):
     found = subprocess.run(line, capture_output=True, text=True, env=environment)
     assert found.returncode == 0, found.stderr
     assert found.stdout == "goes on without\n"
+
+
+@pytest.mark.parametrize(("most", "size"), [(2, 1000), (100, 25), (100, 29)])
+def test_the_oldest_programs_are_removed(tmp_path, monkeypatch, most, size):
+    """Of five entries of ten bytes, two are left by their number or by their size."""
+    monkeypatch.setattr(compiled, "MOST", most)
+    monkeypatch.setattr(compiled, "MOST_BYTES", size)
+    for age, name in enumerate("edcba"):
+        (tmp_path / name).write_bytes(b"0123456789")
+        os.utime(tmp_path / name, (1000.0 - age, 1000.0 - age))
+    compiled._prune(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"d", "e"}
 
 
 # What is wrong: one line, status 2, and nothing written. In `arguments`, c.db has a model, e.db
@@ -537,6 +611,8 @@ WRONG = {
     "value named status": ("new n.db --maximise=status", "status"),
     "name empty": ("new n.db --rows=", "rows"),
     "nothing to set": ("set c.db", "--policy"),
+    "policy none": ("set c.db --policy=none", "policy", "'none'"),
+    "budget nothing": ("set c.db --budget=nothing", "budget", "nothing"),
     # campaigns
     "missing campaign": ("ask missing.db", "missing.db", "no campaign"),
     "campaign in a missing folder": ("status missing/c.db", "missing/c.db"),
@@ -616,6 +692,7 @@ WRONG = {
     "predict into an unknown kind": ("predict c.db pairs.csv --out=p.txt", "p.txt", ".csv"),
     "picture into a missing folder": ("status e.db --png=missing/p.png", "missing"),
     "picture over the campaign": ("status e.db --png=e.db", "campaign itself"),
+    "open asks into an unknown kind": ("status e.db --open-asks=asks.txt", "asks.txt", ".csv"),
     "report into a missing folder": ("report e.db --out=missing/r.html", "missing"),
     "report over the campaign": ("report e.db --out=./e.db", "campaign itself"),
     "report of a campaign named html": ("report c.html", "campaign itself"),
@@ -679,7 +756,7 @@ def test_suggestions_are_printed_even_if_the_disk_is_full(empty, monkeypatch, ca
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(writing.os, "fsync", no_space)
-    monkeypatch.setattr(Storage, "record_ask", lambda *_, **__: None)
+    monkeypatch.setattr(Storage, "record_ask", lambda *_, **__: (0, None))
     monkeypatch.setattr(sys, "argv", ["smc-jax", "ask", str(empty), "--out=n.csv", "--number=2"])
     with pytest.raises(SystemExit) as stopped:
         command_line.main()

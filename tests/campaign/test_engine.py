@@ -18,8 +18,11 @@ from smc_jax.campaign.calibration import Calibrator, Errors
 from smc_jax.campaign.matrix import Matrix, Units
 from smc_jax.model.parameters import Parameters
 from smc_jax.observations import Observations
+from smc_jax.policies import ensemble, ensemble_policy
+from smc_jax.policies.base import Setting
 from smc_jax.policies.ids import ids
-from smc_jax.recommender import recommender
+from smc_jax.policies.registry import make_policy
+from smc_jax.recommender import choose_several, recommender
 from smc_jax.types import Choice, Offer, Outcome
 
 ROWS, COLUMNS = 6, 5
@@ -148,6 +151,38 @@ def test_the_bits_of_a_batch_sum_up_to_its_joint_information(column_noise):
 
 
 @pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("waiting", [False, True], ids=["nothing pending", "pending"])
+def test_the_bits_of_a_few_entries_need_nothing_but_their_columns(monkeypatch, waiting):
+    """Three entries of two of the five columns, and the same with all others after them."""
+    parameters, data, _ = make_problem(4)
+    parameters = with_column_noise(parameters, COLUMNS)
+    belief = spread_out(parameters)
+    is_open, entries = open_entries(data)
+    pending = np.zeros(is_open.shape, bool)
+    fullest = int(is_open.sum(0).argmax())
+    own = [one for one in entries if one[1] == fullest]
+    others = [one for one in entries if one[1] != fullest]
+    few, rest = [own[0], others[0], own[1]], own[2:] + others[1:]
+    pending[tuple(zip(*rest, strict=True))] = waiting
+    draws = parameter_draws(KEY, belief, parameters, 7)
+    members = ensemble.start(KEY, draws, data)
+
+    looked_at, expect_all = [], ensemble.expect_all
+
+    def recorded(members, data, pending):
+        looked_at.append(data.columns)
+        return expect_all(members, data, pending)
+
+    def bits(entries):
+        row, column = jnp.asarray(entries).T
+        return engine._gains(members, data, jnp.asarray(pending), row, column)
+
+    monkeypatch.setattr(ensemble, "expect_all", recorded)
+    np.testing.assert_allclose(bits(few), bits([*few, *rest])[:3], rtol=1e-9)
+    assert set(looked_at) == {3, COLUMNS}
+
+
+@pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("wanted", [1, 4])
 def test_the_probability_to_be_among_the_best_is_that_of_the_joint_gaussian(monkeypatch, wanted):
     """2000 draws against 10^5 dense ones; of 17 entries one is off by chance once in 10^4 runs.
@@ -234,6 +269,45 @@ def test_asked_of_some_columns_it_tells_what_it_would_of_these_columns_alone(mon
         sd = np.sqrt(covariance[row, row] + noise**2)
         np.testing.assert_allclose(found.predicted.sd[i], sd, rtol=1e-9)
     assert found.hopeful.all()
+
+
+@pytest.mark.parametrize("waiting", [False, True], ids=["nothing pending", "pending"])
+def test_ids_chooses_what_the_policy_of_that_name_does(monkeypatch, waiting):
+    """A campaign finds R* in another way, and names the columns; its choices are the same."""
+    parameters, data, _ = make_problem(8)
+    belief = spread_out(parameters)
+    programs = engine_on(monkeypatch, belief, "ids")
+    is_open, entries = open_entries(data)
+    pending = np.zeros_like(is_open)
+    pending[tuple(zip(*entries[::3], strict=True))] = waiting
+    columns, left = jnp.arange(COLUMNS), jnp.asarray(is_open & ~pending)
+    pending = jnp.asarray(pending)
+    found = programs.ask(KEY, parameters, data, columns, left, pending, 4, 2, 8).choice
+    refit_key, choose_key, _ = jax.random.split(KEY, 3)
+    focused = engine._focused(belief)
+    policy = make_policy("ids", Setting(focused, entry_noise=False), best_of=2)
+    offer = Offer(None, left, jnp.ones(left.shape))
+    begun = policy.init(refit_key, data, offer, engine.Focused(parameters, columns))
+    fitted = policy.refit(refit_key, begun, data, offer)
+    expected = choose_several(choose_key, policy, fitted, data, offer, pending, 8)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_the_columns_of_an_offer_are_summarised_once(monkeypatch):
+    """Also where entries are pending, which change what is known of their columns."""
+    parameters, data, _ = make_problem(8)
+    programs, summaries, made = engine_on(monkeypatch, TOLD), ensemble_policy._summaries, []
+
+    def counted(*arguments):
+        made.append(arguments)
+        return summaries(*arguments)
+
+    monkeypatch.setattr(ensemble_policy, "_summaries", counted)
+    is_open = jnp.ones((ROWS, COLUMNS), bool)
+    programs.ask.lower(
+        KEY, parameters, data, jnp.arange(COLUMNS), is_open, ~is_open, jnp.asarray(3), 8, 8
+    )
+    assert len(made) == 1
 
 
 def test_what_has_no_room_is_told_apart(monkeypatch):
@@ -340,8 +414,17 @@ def test_the_share_of_the_best_that_an_offer_measures_regret_from(monkeypatch):
     calibrator = Calibrator(made.errors)
     offers = [~none, ~none & (np.arange(16) < 8), ~none & (np.arange(16) < 1)]
     for is_open in offers:
-        asking.propose(KEY, made, is_open, 3, 64, calibrator)
+        asking.propose(KEY, made, asking.Offered.of(is_open, none.size), 3, 64, calibrator)
     assert asked == [64, 32, 8]
+
+
+@pytest.mark.parametrize(
+    ("number", "steps", "room"),
+    [(1, 1, 8), (8, 4, 8), (9, 1, 16), (9, 4, 10), (20, 4, 20), (65, 4, 80), (65, 1, 128)],
+)
+def test_shapes_are_rounded_up_to_few(number, steps, room):
+    assert asking.room_for(number, steps=steps) == room
+    assert asking.room_for(number, 7, steps=steps) == 7
 
 
 def cached(monkeypatch, tmp_path):

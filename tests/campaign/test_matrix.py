@@ -37,6 +37,7 @@ def make_log(shape, *, values=12, centre=10.0, seed=0):
         closed_row=closed[0],
         closed_column=closed[1],
         last_suggestions=[],
+        open_asks=[],
         next_expiry=np.inf,
     )
 

@@ -9,7 +9,7 @@ from problems import dense_entries, make_problem
 
 from smc_jax.beliefs.told import told
 from smc_jax.campaign import engine, plates
-from smc_jax.campaign.asking import propose
+from smc_jax.campaign.asking import Offered, propose
 from smc_jax.campaign.calibration import Calibrator, Errors
 from smc_jax.campaign.forecast import Forecast
 from smc_jax.campaign.matrix import Matrix, Units
@@ -47,6 +47,10 @@ def forecasts():
     return found, dense, float(parameters.sigma)
 
 
+def offered(is_open):
+    return Offered.of(is_open, ROWS * COLUMNS)
+
+
 def entries_of(proposals):
     return [(one.row, one.column) for one in proposals]
 
@@ -71,8 +75,9 @@ def test_the_plate_is_the_best_of_all_plates(forecasts, rule, kind):
     """Each plate's batch by the rule, its cost by the dense joint Gaussian."""
     made, dense, sigma = forecasts
     labels, is_open = PLATES[kind], made[rule].matrix.open
-    found = propose_plate(KEY, made[rule], is_open, NUMBER, 4, UNKNOWN, labels, rule)
-    optimum = propose(KEY, made[rule], is_open, NUMBER, 4, UNKNOWN).optimum
+    every = offered(is_open)
+    found = propose_plate(KEY, made[rule], every, NUMBER, 4, UNKNOWN, labels, rule)
+    optimum = propose(KEY, made[rule], every, NUMBER, 4, UNKNOWN).optimum
     batches = []
     for plate in range(labels.label.max() + 1):
         on = is_open & labels.mask(plate)
@@ -82,7 +87,8 @@ def test_the_plate_is_the_best_of_all_plates(forecasts, rule, kind):
             order = sorted(np.argwhere(on).tolist(), key=lambda one: -dense[one[1]][0][one[0]])
             batches.append([tuple(one) for one in order[:NUMBER]])
         else:
-            batches.append(entries_of(propose(KEY, made[rule], on, NUMBER, 4, UNKNOWN).proposals))
+            own = propose(KEY, made[rule], offered(on), NUMBER, 4, UNKNOWN)
+            batches.append(entries_of(own.proposals))
     costs = [dense_cost(batch, dense, sigma, optimum, rule) for batch in batches]
     assert len(set(costs)) == len(batches) > 1
     assert entries_of(found) == batches[costs.index(min(costs))]
@@ -116,11 +122,13 @@ def test_a_full_plate_comes_before_a_better_one_that_is_not(forecasts):
     assert best != worst
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plates, "SHORTLIST", 1)
-        found = propose_plate(KEY, made["greedy"], is_open, 3, 4, UNKNOWN, PLATES["row"], "greedy")
+        left = offered(is_open)
+        found = propose_plate(KEY, made["greedy"], left, 3, 4, UNKNOWN, PLATES["row"], "greedy")
     assert sorted(entries_of(found)) == [(worst, 2), (worst, 3), (worst, 4)]
     # One entry alone is a plate where there is no more.
     is_open[worst] = False
-    alone = propose_plate(KEY, made["greedy"], is_open, 3, 4, UNKNOWN, PLATES["row"], "greedy")
+    left = offered(is_open)
+    alone = propose_plate(KEY, made["greedy"], left, 3, 4, UNKNOWN, PLATES["row"], "greedy")
     assert entries_of(alone) == [(best, 0)]
 
 
@@ -130,7 +138,7 @@ def test_where_no_plate_is_open_it_says_so(forecasts):
     is_open = np.zeros((ROWS, COLUMNS), bool)
     is_open[3] = True  # on no plate of the groups
     with pytest.raises(CampaignError, match="plate: no entry of any plate is open"):
-        propose_plate(KEY, made["ids"], is_open, 2, 4, UNKNOWN, PLATES["group"], "ids")
+        propose_plate(KEY, made["ids"], offered(is_open), 2, 4, UNKNOWN, PLATES["group"], "ids")
     with pytest.raises(CampaignError, match="plate: no entry of any plate is open"):
         PLATES["group"].fullest(is_open)
 

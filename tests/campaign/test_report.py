@@ -60,7 +60,7 @@ def fake(rows=60, columns=200, *, suggestions=20, told=100, maximise=True, seed=
     return ReportData(
         *("Kinase panel, spring 2026", settings, "compound", "cell line", "pIC50", maximise),
         *(row_ids, column_ids, known, mean, sd, asked, best, status, progress, calibration),
-        *(1.79e9, "0.2.0"),
+        *(1.79e9, "0.2.0", ~np.isfinite(known) & (random.random(known.shape) < 0.02)),
     )
 
 
@@ -154,6 +154,39 @@ def test_the_same_data_give_the_same_text_and_leave_matplotlib_alone(campaign, h
         assert dict(matplotlib.rcParams) == before
 
 
+def crosses(html, name):
+    """How many lines the crosses of a map have: strokes without round ends."""
+    chart = html[html.index(f'id="{name}-title"') :]
+    chart = chart[: chart.index("</svg>")]
+    found = re.findall(r'<path d="([^"]*)"[^>]*style="fill: none; stroke: ([^;"]*)([^"]*)"', chart)
+    lines = [
+        (line.count("L"), colour)
+        for line, colour, look in found
+        if line.count("M") == line.count("L") > 1 and "round" not in look
+    ]
+    return sum(number for number, _ in lines), {colour for _, colour in lines}
+
+
+def test_failed_entries_have_a_mark_and_its_key():
+    data = fake(12, 15, suggestions=4, told=30)
+    some = np.zeros_like(data.failed)
+    some[np.unravel_index(np.flatnonzero(np.isnan(data.known))[:7], some.shape)] = True
+    marked, plain = (report_html(data._replace(failed=one)) for one in (some, some & False))
+    for name in ("mean-map", "sd-map"):
+        assert crosses(marked, name)[0] == 2 * 7
+        assert crosses(plain, name)[0] == 0
+    text = Page(marked).text
+    assert "failed measurement" in text
+    assert "and 7 failed measurements are marked" in text
+
+
+def test_a_failed_entry_without_a_colour_is_marked_in_the_colour_of_the_text():
+    data = nothing(fake(8, 9, suggestions=3, told=10), known=True)
+    failed = np.zeros_like(data.failed)
+    failed[np.unravel_index(np.flatnonzero(np.isnan(data.known))[:3], failed.shape)] = True
+    assert crosses(report_html(data._replace(failed=failed)), "known-map") == (6, {"currentColor"})
+
+
 def test_low_values_are_the_best_of_a_campaign_that_minimises():
     data = fake(12, 15, suggestions=4, told=30, maximise=False)
     text = Page(report_html(data)).text
@@ -193,7 +226,9 @@ def test_text_of_the_user_is_shown_and_never_obeyed():
 
 def test_a_thousand_by_ten_thousand_campaign_stays_small():
     data = fake(1000, 10_000, suggestions=300, told=200_000)
-    html = report_html(data._replace(known=data.mean))  # a dot on every cell
+    # A dot, or a cross, on every cell.
+    known = np.where(data.failed, np.nan, data.mean)
+    html = report_html(data._replace(known=known, failed=np.isnan(known)))
     assert len(html.encode()) < 2_000_000
     text = no_network(html).text
     shown, listed = "60 of 1,000 rows and 80 of 10,000 columns", "the latest 200 are listed"

@@ -18,7 +18,7 @@ import pytest
 
 from smc_jax.campaign import log, schema, storage
 from smc_jax.campaign.storage import Conflict, Storage, TokenTaken
-from smc_jax.campaign.types import COLUMN, ROW, CampaignError, Records, Suggestion
+from smc_jax.campaign.types import COLUMN, ROW, CampaignError, OpenAsk, Records, Suggestion
 
 PACKAGE = pathlib.Path(schema.__file__).resolve().parent.parent
 PATIENCE = 300.0  # seconds; a machine under load is slow, and only a hang takes this long
@@ -719,6 +719,31 @@ def test_calibration_has_the_first_value_after_each_suggestion(new):
     assert found.value.tolist() == [11.0, 12.0, 14.0, 15.0]
     assert found.sd.tolist() == [1.0] * 4
     np.testing.assert_allclose(found.high - found.low, 3.2)
+
+
+def test_open_asks_are_those_with_pending_entries(new, clock):
+    campaign = grid(new())
+    ask(campaign, "t", ("a", "x"), ("b", "x"), expires=1010.0)
+    clock.now += 5.0
+    ask(campaign, "u", ("c", "x"), ("a", "y"))
+    campaign.add(table(("b", "z", "pending")), source="lab")
+    campaign.add(table(("c", "x", 1.0), ("b", "x", "withdrawn")), source="test")
+    t, u = OpenAsk("t", 1000.0, "test", 1010.0, 2, 1), OpenAsk("u", 1005.0, "test", None, 2, 1)
+    announced = OpenAsk(None, 1005.0, "lab", None, 1, 1)
+    assert campaign.load(1010.0).open_asks == [t, u, announced]
+    assert campaign.load(1011.0).open_asks == [u, announced]
+    campaign.add(table(("a", "y", "failed"), ("b", "z", 2.0)), source="test")
+    assert campaign.load(1011.0).open_asks == []
+
+
+def test_a_state_is_what_is_loaded_apart(new):
+    campaign = grid(new(budget=5))
+    ask(campaign, "t", ("a", "x"), mean=5.0)
+    campaign.add(table(("a", "x", 10.0)), source="test")
+    found = campaign.state(0.0)
+    assert found.settings == campaign.settings() == {"budget": 5}
+    assert repr(found.log) == repr(campaign.load(0.0))
+    assert repr(found.answered) == repr(campaign.answered_suggestions())
 
 
 def test_an_empty_campaign_loads(new):
