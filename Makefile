@@ -10,7 +10,7 @@ RESULTS ?= results/synthetic
 # One worker a core, whole files to each: tests of one file share what they compile.
 PARALLEL ?= --numprocesses=auto --dist=loadfile
 
-.PHONY: run test test-all lint bench format lock clean
+.PHONY: run figures test test-all lint bench format lock clean
 
 .venv/ready: requirements.lock pyproject.toml
 	$(or $(PYTHON),$(error $(MISSING))) -m venv .venv
@@ -20,6 +20,9 @@ PARALLEL ?= --numprocesses=auto --dist=loadfile
 
 run: .venv/ready  ## the synthetic experiment: table and picture
 	$(BIN)/python -m launch.run --config=configs/synthetic.py --workdir=$(RESULTS)
+
+figures: .venv/ready  ## all figures and tables of the docs, to results/figures
+	$(BIN)/python -m launch.figures $(FIGURES)
 
 test: lint  ## lint and all tests but the long studies
 	$(BIN)/python -m pytest $(PARALLEL) -m "not slow"

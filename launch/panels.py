@@ -1,13 +1,10 @@
 """The experiments of a figure, one a panel, to one picture and one table."""
 
 from pathlib import Path
-from typing import Any
 
 from ml_collections import ConfigDict
-from tqdm import tqdm
 
-from launch import experiment, files, plot, runner, settings, tables, validation
-from launch.command import announce
+from launch import files, plans, plot, tables, validation
 from launch.settings import ConfigError
 
 HORIZON_READINGS = ("bound", "true_rank")
@@ -58,28 +55,25 @@ def resolve(config: ConfigDict) -> dict[str, ConfigDict]:
     return made
 
 
-def make(config: ConfigDict, workdir: Path) -> dict[str, dict[str, Any]]:
-    """Runs what is not finished of each panel; returns their summaries by title."""
-    made = resolve(config)
+def plan_of(made: dict[str, ConfigDict], workdir: Path) -> plans.Plan:
+    """Resolved experiments by title, each to a folder of its own, and to one picture and table."""
     folders = {title: workdir / title.replace(" ", "_") for title in made}
-    for title, panel in made.items():
-        files.open_workdir(folders[title], panel, validation.defaults(panel))
-    cells = [(t, name) for t, panel in made.items() for name in settings.policy_names(panel)]
-    done = {title: files.load_curves(folder).keys() for title, folder in folders.items()}
-    refits = {title: settings.refits(panel) for title, panel in made.items()}
-    summaries, curves = {}, {}
-    announce(experiment.placement(next(iter(made.values())))["devices"])
-    with tqdm(
-        total=sum(refits[title] for title, _ in cells),
-        initial=sum(refits[title] for title, name in cells if name in done[title]),
-        unit="refit",
-        smoothing=0.0,  # policies differ in speed: the average over all tells the time left best
-    ) as bar:
-        for title, panel in made.items():
-            summaries[title] = runner.run(panel, folders[title], bar)
-            curves[title] = files.load_curves(folders[title])
-            plot.panels_plot(workdir / "figure.png", curves)
-            texts = {"table.csv": tables.rows(summaries), "table.md": tables.markdown(summaries)}
-            for name, text in texts.items():
-                files.write_text(workdir / name, text)
-    return summaries
+
+    def report(summaries: plans.Summaries) -> None:
+        stamp = plans.stamp(folders, summaries)
+        curves = {title: files.load_curves(folders[title]) for title in summaries}
+        plot.panels_plot(workdir / "figure.png", curves, stamp=stamp)
+        texts = {
+            "table.csv": tables.rows(summaries, plan.made_at),
+            "table.md": tables.markdown(summaries, stamp),
+        }
+        for name, text in texts.items():
+            files.write_text(workdir / name, text)
+
+    plan = plans.Plan(made, folders, report)
+    return plan
+
+
+def make(config: ConfigDict, workdir: Path) -> plans.Summaries:
+    """Runs what is not finished of each panel; returns their summaries by title."""
+    return plans.run([plan_of(resolve(config), workdir)])[0]

@@ -1,8 +1,8 @@
-"""Pictures of regret curves."""
+"""Pictures of regret curves: a panel an experiment, with labels at the ends of the lines."""
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib
 
@@ -14,77 +14,150 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from launch.files import write
-from smc_jax.simulation.regret import Curves
+from launch.labels import spread
+from launch.tables import best_oracle, comparable
+from smc_jax.policies.registry import ORACLES
+from smc_jax.simulation.regret import Curves, paired_interval
 
-# One colour a rule in every figure (Okabe & Ito, safe for colour-blind readers).
+# One colour a rule in every figure (Okabe & Ito, safe for colour-blind readers). In grey, lines are
+# told apart by their dashes and markers.
 COLOURS = {
     "ids": "#0072B2",
     "thompson": "#E69F00",
     "oracle": "#000000",
-    "mean_oracle": "#000000",
+    "mean_oracle": "#6E6E6E",
     "empirical": "#CC79A7",
     "optspace": "#D55E00",
     "particle": "#56B4E9",
     "icf": "#8C510A",
     "greedy": "#009E73",
     "ucb": "#882255",
-    "random": "#999999",
+    "random": "#BBBBBB",
 }
-# Pairs of a rule and another belief than the fitted model have the rule's colour.
-BELIEFS = {"gibbs": "-.", "particles": (0, (5, 1)), "pairwise": (0, (1, 1))}
+MARKERS = {
+    "ids": "o",
+    "thompson": "s",
+    "greedy": "^",
+    "ucb": "<",
+    "empirical": "D",
+    "optspace": "v",
+    "particle": "P",
+    "icf": "X",
+    "random": "",
+}
+# What a rule is used with has dashes of its own: other beliefs than the fitted model, the paper's
+# settings, and what oracles are told. The rule keeps its marker, and all but oracles its colour.
+DASHES: dict[str, Any] = {
+    "gibbs": "-.",
+    "particles": (0, (5, 1)),
+    "pairwise": (0, (1, 1)),
+    "paper": (0, (6, 1, 1, 1)),
+    "oracle": "--",
+    "mean_oracle": ":",
+}
 # Policies from outside, in the order in which they are drawn.
 OUTSIDE = ("#6A3D9A", "#E31A1C", "#66C200", "#00CED1", "#FFB3A7", "#B4A7FF", "#4B5320", "#1F1FA8")
-STYLES = {"oracle": "--", "mean_oracle": ":"}
-LABEL = "cumulative regret, ± standard error"
+
+# Lengths of a panel in inches, and sizes of letters in points: two panels side by side are as wide
+# as a page on GitHub, where the letters are then nine pixels high.
+LEFT, ACROSS, GUTTER = 0.9, 3.0, 1.85
+TITLE, REGRET, BETWEEN, DIFFERENCE, BELOW = 0.35, 3.0, 0.12, 1.3, 0.6
+LETTERS, SMALL = 9.5, 9.0
+POINTS = 200  # of a curve of differences
+READ = """How to read it
+
+Top: the sum of the best entries on offer minus the
+sum of the entries picked. Mean over the seeds, band
+of one standard error. A line that leaves at the top
+has an arrow. Each panel has a scale of its own.
+
+Bottom: the regret of one policy minus the regret of
+another at the same seed, with a 95 % interval. Below
+0 the first policy is the better one. The oracle is
+the one that ends with the least mean regret.
+
+Names: policy, or oracle_RULE for an oracle that
+picks by that rule; oracle alone picks by Thompson
+draws, NAME_paper has the paper's settings."""
 
 
-def styles_of(names: Iterable[str]) -> dict[str, tuple[str, Any]]:
-    """Colour and line style of each policy."""
-    found: dict[str, tuple[str, Any]] = {}
+class Style(NamedTuple):
+    """How the line of a policy looks."""
+
+    colour: str
+    dashes: Any
+    marker: str
+
+
+def styles_of(names: Iterable[str]) -> dict[str, Style]:
+    """The style of each policy."""
+    found: dict[str, Style] = {}
     outside = 0
     for name in names:
-        rule, _, belief = name.rpartition("_")
-        if name in COLOURS:
-            found[name] = COLOURS[name], STYLES.get(name, "-")
-        elif rule in COLOURS and belief in BELIEFS:
-            found[name] = COLOURS[rule], BELIEFS[belief]
+        rule, _, suffix = name.rpartition("_")
+        if name in MARKERS:
+            found[name] = Style(COLOURS[name], "-", MARKERS[name])
+        elif name in DASHES:  # an oracle, which picks by Thompson draws
+            found[name] = Style(COLOURS[name], DASHES[name], MARKERS["thompson"])
+        elif rule in MARKERS and suffix in DASHES:
+            found[name] = Style(COLOURS[rule], DASHES[suffix], MARKERS[rule])
+        elif name in ORACLES:
+            found[name] = Style(COLOURS[rule], DASHES[rule], MARKERS[suffix])
         else:
             # Where the colours are used up, lines differ.
             again, place = divmod(outside, len(OUTSIDE))
-            found[name] = OUTSIDE[place], ("-", "--", ":", "-.")[again % 4]
+            found[name] = Style(OUTSIDE[place], ("-", "--", ":", "-.")[again % 4], "*")
             outside += 1
     return found
 
 
 def regret_plot(path: Path, curves: dict[str, Curves], *, title: str) -> None:
-    """Mean regret of each policy with a band of one standard error; oracles are not solid."""
-    figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
-    _draw(axes, curves, title=title)
-    axes.set_ylabel(LABEL)
-    axes.legend(frameon=False)
-    _save(path, figure)
+    """The regret of each policy in one experiment, and paired differences below it."""
+    panels_plot(path, {title: curves})
 
 
-def panels_plot(path: Path, panels: dict[str, dict[str, Curves]]) -> None:
-    """One panel an experiment, in rows of three, with one legend for all."""
-    across = min(len(panels), 3)
-    down = -(-len(panels) // across)
-    figure, grid = plt.subplots(
-        down, across, figsize=(4.4 * across, 3.4 * down), layout="constrained", squeeze=False
-    )
-    for axes, (title, curves) in zip(grid.flat, panels.items(), strict=False):
-        _draw(axes, curves, title=title)
-    for axes in grid[:, 0]:
-        axes.set_ylabel(LABEL)
-    spare = list(grid.flat)[len(panels) :]
-    for axes in spare:
-        axes.axis("off")
-    lines = grid.flat[0].get_legend_handles_labels()
-    if spare:
-        spare[0].legend(*lines, frameon=False, loc="center", fontsize="large")
-    else:
-        abreast = 5 if across > 1 else 2
-        figure.legend(*lines, frameon=False, loc="outside lower center", ncols=abreast)
+def panels_plot(path: Path, panels: dict[str, dict[str, Curves]], *, stamp: str = "") -> None:
+    """One panel an experiment, two side by side: regret above, paired differences below.
+
+    Args:
+      path: the picture.
+      panels: the curves of each experiment by its title.
+      stamp: what is written small in the corner.
+    """
+    across = min(len(panels), 2)
+    compared = {title: differences(curves) for title, curves in panels.items()}
+    below = BETWEEN + DIFFERENCE if any(compared.values()) else 0.0
+    width, height = LEFT + ACROSS + GUTTER, TITLE + REGRET + below + BELOW
+    whole = np.array([width * across, height * -(-len(panels) // across)])
+    figure = plt.figure(figsize=tuple(whole))
+
+    def axes_at(number: int, down: float, tall: float) -> Axes:
+        """Axes in the cell of that number, so many inches below its upper edge."""
+        row, column = divmod(number, across)
+        low = [column * width + LEFT, whole[1] - row * height - down - tall]
+        return figure.add_axes((*(low / whole), ACROSS / whole[0], tall / whole[1]))
+
+    for number, (title, curves) in enumerate(panels.items()):
+        axes = axes_at(number, TITLE, REGRET)
+        _draw_regret(axes, curves)
+        axes.set_title(title, fontsize=LETTERS + 1)
+        axes.set_ylabel("cumulative regret\n(units of an entry)", fontsize=LETTERS)
+        lowest = axes
+        if compared[title]:
+            lowest = axes_at(number, TITLE + REGRET + BETWEEN, DIFFERENCE)
+            _draw_differences(lowest, compared[title])
+            lowest.set_ylabel("paired difference\n(units of an entry)", fontsize=LETTERS)
+            lowest.set_xlim(axes.get_xlim())
+            axes.tick_params(labelbottom=False)
+        lowest.set_xlabel("picks (entries chosen so far)", fontsize=LETTERS)
+        for each in (axes, lowest):
+            each.yaxis.set_label_coords(-0.18, 0.5)
+    if len(panels) % across:
+        spare = axes_at(len(panels), TITLE, REGRET)
+        spare.axis("off")
+        spare.text(0.0, 1.0, READ, fontsize=LETTERS, va="top", linespacing=1.35)
+    if stamp:
+        figure.text(0.995, 0.06 / whole[1], stamp, fontsize=7, color="#555555", ha="right")
     _save(path, figure)
 
 
@@ -113,23 +186,126 @@ def served_plot(path: Path, panels: dict[str, tuple[np.ndarray, np.ndarray]]) ->
     _save(path, figure)
 
 
-def _draw(axes: Axes, curves: dict[str, Curves], *, title: str) -> None:
-    top, drawn_as = 0.0, styles_of(curves)
-    for name, one in curves.items():
+class Difference(NamedTuple):
+    """Regret of a policy minus that of another over paired seeds, at some picks."""
+
+    policy: str
+    reference: str
+    picks: np.ndarray  # [M]
+    mean: np.ndarray  # [M]
+    low: np.ndarray  # [M]  end of the 95 % interval; NaN for one seed
+    high: np.ndarray  # [M]
+
+
+def differences(curves: dict[str, Curves]) -> list[Difference]:
+    """The first policy that is neither a reference nor random, minus greedy and the best oracle.
+
+    `ids` comes first where it is there.
+    """
+    both = ("greedy", best_oracle(curves))
+    references = [name for name in both if name is not None and name in curves]
+    first = [name for name in ("ids", *curves) if name in curves]
+    policy = next((name for name in first if name not in (*ORACLES, "greedy", "random")), None)
+    found = []
+    for reference in references:
+        if policy is None or not comparable(curves[policy], curves[reference]):
+            continue
+        regret, other = curves[policy].regret, curves[reference].regret
+        at = np.unique(np.linspace(0, regret.shape[1] - 1, POINTS).astype(int))
+        ends = np.array([paired_interval(regret[:, pick], other[:, pick]) for pick in at])
+        found.append(Difference(policy, reference, at + 1, *ends.T))
+    return found
+
+
+def _draw_differences(axes: Axes, compared: list[Difference]) -> None:
+    drawn_as = styles_of(one.reference for one in compared)
+    axes.axhline(0.0, color="black", lw=0.8)
+    ends = []
+    for one in compared:
+        style = drawn_as[one.reference]
+        _draw_line(axes, one.picks, one.mean, style, offset=0.1)
+        axes.fill_between(one.picks, one.low, one.high, alpha=0.25, lw=0, color=style.colour)
+        ends.append((f"{one.policy} minus\n{one.reference}", float(one.mean[-1]), style))
+    axes.grid(alpha=0.25)
+    axes.tick_params(labelsize=SMALL)
+    _label_ends(axes, ends, DIFFERENCE)
+
+
+def _draw_regret(axes: Axes, curves: dict[str, Curves]) -> None:
+    top, drawn_as, ends = 0.0, styles_of(curves), []
+    for number, (name, one) in enumerate(curves.items()):
         steps = np.arange(1, one.regret.shape[1] + 1)
         mean, error = one.regret.mean(0), np.zeros(steps.size)
         if len(one.regret) > 1:
             error = one.regret.std(0, ddof=1) / np.sqrt(len(one.regret))
-        colour, style = drawn_as[name]
-        axes.plot(steps, mean, linestyle=style, label=name, color=colour)
-        axes.fill_between(steps, mean - error, mean + error, alpha=0.2, lw=0, color=colour)
+        style = drawn_as[name]
+        _draw_line(axes, steps, mean, style, offset=(0.03 + 0.07 * number) % 0.2)
+        axes.fill_between(steps, mean - error, mean + error, alpha=0.15, lw=0, color=style.colour)
+        ends.append((name, float(mean[-1]), style))
         if name != "random":
             top = max(top, float((mean + error).max()))
     if top > 0.0:
-        axes.set_ylim(0.0, 1.1 * top)
-    axes.set(xlabel="picks", title=title)
-    axes.set_xlim(0, None)
+        axes.set_ylim(0.0, 1.05 * top)
+    axes.set_xlim(0, max(one.regret.shape[1] for one in curves.values()))
     axes.grid(alpha=0.25)
+    axes.tick_params(labelsize=SMALL)
+    _label_ends(axes, ends, REGRET)
+
+
+def _draw_line(
+    axes: Axes, picks: np.ndarray, values: np.ndarray, style: Style, *, offset: float
+) -> None:
+    """A line with a marker at every fifth of it, the first after a part of the line."""
+    every = max(len(picks) // 5, 1)
+    axes.plot(
+        picks,
+        values,
+        color=style.colour,
+        linestyle=style.dashes,
+        lw=1.5,
+        marker=style.marker or None,
+        ms=4,
+        markevery=(int(offset * len(picks)), every),
+    )
+
+
+def _label_ends(axes: Axes, ends: list[tuple[str, float, Style]], tall: float) -> None:
+    """Names beside the ends of the lines, each after a sample of its line, none on another.
+
+    Args:
+      axes: what the lines are in, with its limits set.
+      ends: the text, the last value and the style of each line.
+      tall: the height of the axes in inches.
+    """
+    low, high = axes.get_ylim()
+    above = [value > high for _, value, _ in ends]
+    at = [float(np.clip((value - low) / (high - low), 0.0, 1.0)) for _, value, _ in ends]
+    lines = max(text.count("\n") + 1 for text, _, _ in ends)
+    beside = spread(at, gap=1.4 * lines * SMALL / 72 / tall, low=0.0, high=1.0)
+    for (text, _, style), gone, end, place in zip(ends, above, at, beside, strict=True):
+        plain: dict[str, Any] = {
+            "color": style.colour,
+            "transform": axes.transAxes,
+            "clip_on": False,
+        }
+        axes.plot([1.0, 1.04], [end, place], lw=0.7, **plain)
+        sample: dict[str, Any] = {
+            "linestyle": style.dashes,
+            "marker": style.marker or None,
+            "ms": 4,
+            "lw": 1.5,
+        }
+        axes.plot([1.04, 1.09, 1.14], 3 * [place], markevery=[1], **sample, **plain)
+        label = f"{text} ↑" if gone else text
+        axes.text(
+            1.16,
+            place,
+            label,
+            fontsize=SMALL,
+            va="center",
+            transform=axes.transAxes,
+            linespacing=1.0,
+        )
 
 
 def _save(path: Path, figure: Figure) -> None:

@@ -2,11 +2,12 @@
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
+from smc_jax.policies.registry import ORACLES
 from smc_jax.simulation.regret import (
     FRACTIONS,
     Curves,
@@ -15,9 +16,11 @@ from smc_jax.simulation.regret import (
     standard_error,
 )
 
-# Policies that all others are compared with pair by pair.
-REFERENCES = ("oracle", "mean_oracle", "ids", "thompson")
-BASES = ("oracle", "mean_oracle", "ids")  # policies whose regret the others' is divided by
+# Policies that all others are compared with pair by pair, at the end of the horizon.
+REFERENCES = ("oracle", "mean_oracle", "ids", "thompson", "greedy")
+ALONG = ("greedy", *ORACLES)  # policies that all others are compared with along the horizon
+BASES = (*ORACLES, "ids")  # policies whose regret the others' is divided by
+COLUMNS = ("oracle", "mean_oracle", "ids")  # of these, what the terminal has a column for
 
 
 def number(value: float) -> float | None:
@@ -36,19 +39,31 @@ def picks_made(curves: Curves) -> np.ndarray:
     return (curves.rows >= 0).sum(1)
 
 
+def comparable(one: Curves, other: Curves) -> bool:
+    """Whether two policies picked equally often: none is better for having ended earlier."""
+    return not (picks_made(one) != picks_made(other)).any()
+
+
+def best_oracle(curves: dict[str, Curves]) -> str | None:
+    """The oracle of the least mean regret at the end, None where there is no oracle."""
+    there = [name for name in ORACLES if name in curves]
+    return min(there, key=lambda name: curves[name].regret[:, -1].mean(), default=None)
+
+
 def paired(
     name: str, curves: dict[str, Curves], references: Iterable[str]
-) -> dict[str, list[float]]:
-    """Regret at the end minus that of each reference, over paired seeds, with its interval."""
-    one = curves[name]
-    found = {}
+) -> dict[str, dict[str, list[float]]]:
+    """Regret minus that of each reference, over paired seeds, with its interval.
+
+    The differences are at fractions of the horizon, by the reference and the percentage.
+    """
+    one, found = curves[name], {}
     for other in references:
         if other == name or other not in curves or len(one.regret) < 2:
             continue
-        if (picks_made(one) != picks_made(curves[other])).any():
-            continue  # a run is no better for having ended earlier
-        ends = (each.regret[:, -1] for each in (one, curves[other]))
-        found[other] = list(paired_interval(*ends))
+        if comparable(one, curves[other]):
+            ours, theirs = at_fractions(one.regret), at_fractions(curves[other].regret)
+            found[other] = {str(p): list(paired_interval(ours[p], theirs[p])) for p in ours}
     return found
 
 
@@ -61,6 +76,9 @@ def summarise(
       curves: the finished policies.
       times: the seconds that each took.
       reference: a policy that all others are compared with, in addition to REFERENCES.
+
+    `paired` has the differences at the end of the horizon, `paired_along` the differences from
+    greedy and each oracle at every fraction.
     """
     references = dict.fromkeys((*REFERENCES, *([] if reference is None else [reference])))
     policies: dict[str, Any] = {}
@@ -77,7 +95,9 @@ def summarise(
         }
         if (made < one.rows.shape[1]).any():
             policies[name]["picks"] = made.tolist()
-        policies[name]["paired"] = paired(name, curves, references)
+        ends = paired(name, curves, references)
+        policies[name]["paired"] = {other: along["100"] for other, along in ends.items()}
+        policies[name]["paired_along"] = paired(name, curves, ALONG)
     for one in policies.values():
         one["ratio"] = {
             base: {
@@ -100,7 +120,7 @@ def table(summary: dict[str, Any]) -> str:
     """The summary for the terminal."""
     policies = summary["policies"]
     width = max([12, *(len(name) + 1 for name in policies)])
-    bases = [name for name in BASES if name in policies]
+    bases = [name for name in COLUMNS if name in policies]
     head = f"{'policy':<{width}}" + "".join(f"{f'{p} %':>14}" for p in FRACTIONS)
     head += "".join(f"{'/ ' + name:>14}" for name in bases)
     about = "cumulative regret at fractions of the horizon, mean ± standard error over the seeds"
@@ -113,7 +133,7 @@ def table(summary: dict[str, Any]) -> str:
             lines.append(
                 f"{name}: stopped early, after {np.mean(one['picks']):.1f} picks on average"
             )
-    return "\n".join(lines + _differences(policies) + _ratios(policies, bases))
+    return "\n".join(lines + _differences(policies) + _ratios(policies))
 
 
 def _row(one: dict[str, Any], bases: list[str]) -> str:
@@ -146,15 +166,47 @@ def _differences(policies: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _ratios(policies: dict[str, Any], bases: list[str]) -> list[str]:
+def _ratios(policies: dict[str, Any]) -> list[str]:
     """A line for ids over each oracle."""
-    lines = []
-    for base in bases:
-        if "ids" in policies and base != "ids":
-            ratios = policies["ids"]["ratio"][base].values()
-            text = ", ".join("none" if ratio is None else f"{ratio:.2f}" for ratio in ratios)
-            lines.append(f"ids / {base} at {', '.join(map(str, FRACTIONS))} %: {text}")
-    return lines
+    found = policies.get("ids", {}).get("ratio", {})
+    percents = ", ".join(map(str, FRACTIONS))
+    return [
+        f"ids / {base} at {percents} %: {_ratio_cell(ratios)}"
+        for base, ratios in found.items()
+        if base != "ids"
+    ]
+
+
+def _ratio_cell(ratios: dict[str, float | None]) -> str:
+    """The ratios at the fractions of the horizon, one after another."""
+    return ", ".join("none" if ratio is None else f"{ratio:.2f}" for ratio in ratios.values())
+
+
+def difference_cell(interval: list[float]) -> str:
+    """A paired difference and its interval, signs shown."""
+    mean, low, high = interval
+    return f"{mean:+.0f} [{low:+.0f}, {high:+.0f}]"
+
+
+def mean_cell(mean: float, error: float | None, digits: int = 0) -> str:
+    """A mean and its standard error, where there is one."""
+    return f"{mean:.{digits}f}" + (f" ± {error:.{digits}f}" if error else "")
+
+
+def block(head: list[str], rows: list[list[str]]) -> list[str]:
+    """A table in Markdown."""
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return lines + ["| " + " | ".join(cells) + " |" for cells in rows]
+
+
+def csv_text(head: list[str], rows: Iterable[list[Any]]) -> str:
+    """A table as CSV: numbers with four digits, and nothing where there is no figure."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(head)
+    for cells in rows:
+        writer.writerow([f"{x:.4g}" if isinstance(x, float) else x for x in cells])
+    return text.getvalue()
 
 
 def _all_references(summaries: dict[str, dict[str, Any]]) -> list[str]:
@@ -162,30 +214,47 @@ def _all_references(summaries: dict[str, dict[str, Any]]) -> list[str]:
     return list(dict.fromkeys(name for references in each for name in references))
 
 
-def rows(summaries: dict[str, dict[str, Any]]) -> str:
-    """The panels of a figure as CSV: one row a panel and policy, empty where there is no figure."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+def rows(
+    summaries: dict[str, dict[str, Any]], made_at: Callable[[str, str], str] | None = None
+) -> str:
+    """The panels of a figure as CSV: one row a panel and policy, empty where there is no figure.
+
+    Args:
+      summaries: of each panel by its title.
+      made_at: from a panel's title and a policy to the commit that the figures were made at.
+    """
     references, percents = _all_references(summaries), list(map(str, FRACTIONS))
-    regret = [f"{kind}_{percent}" for kind in ("regret", "sem") for percent in percents]
-    compared = [f"minus_{other}{end}" for other in references for end in ("", "_low", "_high")]
-    writer.writerow(["panel", "policy", *regret, *compared, "effective_rank", "seconds", "compile"])
+    met = {name for summary in summaries.values() for name in summary["policies"]}
+    along, bases = ([n for n in names if n in met] for names in (ALONG, BASES))
+    ends = ("", "_low", "_high")
+    head = [f"{kind}_{percent}" for kind in ("regret", "sem") for percent in percents]
+    head += [f"minus_{other}{end}" for other in references for end in ends]
+    head += [f"minus_{other}_{p}{end}" for other in along for p in percents for end in ends]
+    head += [f"ratio_{base}_{p}" for base in bases for p in percents]
+    head += ["effective_rank", "seconds", "compile"]
+    lines = []
     for title, summary in summaries.items():
         for name, one in summary["policies"].items():
             values = [one[kind][percent] for kind in ("regret", "sem") for percent in percents]
             for other in references:
                 values += one["paired"].get(other, 3 * [None])
+            for other in along:
+                for p in percents:
+                    values += one["paired_along"].get(other, {}).get(p, 3 * [None])
+            values += [one["ratio"].get(base, {}).get(p) for base in bases for p in percents]
             values += [one["effective_rank"], one["seconds"], one["compile_seconds"]]
-            cells = ["" if value is None else f"{value:.4g}" for value in values]
-            writer.writerow([title, name, *cells])
-    return text.getvalue()
+            stamp = [] if made_at is None else [made_at(title, name)]
+            lines.append([title, name, *values, *stamp])
+    stamped = [] if made_at is None else ["commit"]
+    return csv_text(["panel", "policy", *head, *stamped], lines)
 
 
-def markdown(summaries: dict[str, dict[str, Any]]) -> str:
-    """The panels of a figure for people: a block a panel."""
+def markdown(summaries: dict[str, dict[str, Any]], stamp: str = "") -> str:
+    """The panels of a figure for people: a block a panel, and where the figures come from."""
     lines = [
         "Cumulative regret at fractions of the horizon, mean ± standard error over the seeds, and"
         " paired differences at 100 % with 95 % intervals.",
+        *(["", stamp] if stamp else []),
     ]
     for title, summary in summaries.items():
         policies = summary["policies"]
@@ -193,28 +262,47 @@ def markdown(summaries: dict[str, dict[str, Any]]) -> str:
         head = ["policy", *(f"{percent} %" for percent in FRACTIONS)]
         head += [f"minus {other}" for other in references] + ["effective rank", "seconds"]
         lines += ["", f"**{title}** (H = {summary['setting']['horizon']:,})", ""]
-        lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-        for name, one in policies.items():
-            lines.append("| " + " | ".join([name, *_cells(one, references)]) + " |")
-        for base, ratio in policies.get("ids", {}).get("ratio", {}).items():
-            if base != "ids":
-                cells = [f"{value:.2f}" for value in ratio.values() if value is not None]
-                lines += ["", f"ids / {base}: {', '.join(cells)}."]
+        lines += block(head, [[name, *_cells(one, references)] for name, one in policies.items()])
+        lines += _along(policies)
     return "\n".join(lines) + "\n"
+
+
+def _along(policies: dict[str, Any]) -> list[str]:
+    """Tables of the differences from greedy and of the ratios to each oracle along the horizon."""
+    lines: list[str] = []
+    percents = [f"{percent} %" for percent in FRACTIONS]
+    along = {name: one["paired_along"] for name, one in policies.items()}
+    oracles = [name for name in ORACLES if name in policies]
+    blocks = {
+        "Paired differences from `greedy`:": {
+            f"{name} minus greedy": one["greedy"] for name, one in along.items() if "greedy" in one
+        },
+        "Paired differences of IDS from each oracle:": {
+            f"{name} minus {other}": along[name][other]
+            for name in ("ids", "ids_paper")
+            for other in oracles
+            if other in along.get(name, {})
+        },
+    }
+    for told, found in blocks.items():
+        cells = [[title, *map(difference_cell, one.values())] for title, one in found.items()]
+        lines += ["", told, "", *block(["", *percents], cells)] if cells else []
+    if oracles:
+        told = f"Regret divided by that of each oracle, at {', '.join(percents)}:"
+        cells = [
+            [n, *(_ratio_cell(one["ratio"][o]) for o in oracles)] for n, one in policies.items()
+        ]
+        lines += ["", told, "", *block(["policy", *(f"/ {name}" for name in oracles)], cells)]
+    return lines
 
 
 def _cells(one: dict[str, Any], references: list[str]) -> list[str]:
     """The cells of one policy in a panel's block."""
     cells = []
     for percent in map(str, FRACTIONS):
-        spread = one["sem"][percent]
-        cells.append(f"{one['regret'][percent]:.0f}" + (f" ± {spread:.0f}" if spread else ""))
+        cells.append(mean_cell(one["regret"][percent], one["sem"][percent]))
     for other in references:
-        if other in one["paired"]:
-            mean, low, high = one["paired"][other]
-            cells.append(f"{mean:+.0f} [{low:+.0f}, {high:+.0f}]")
-        else:
-            cells.append("")
+        cells.append(difference_cell(one["paired"][other]) if other in one["paired"] else "")
     for field in ("effective_rank", "seconds"):
         cells.append("" if one[field] is None else f"{one[field]:.1f}")
     return cells

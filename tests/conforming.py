@@ -6,6 +6,11 @@ from smc_jax.policies import POLICIES
 ROWS, COLUMNS = 5, 6
 SMALL = {
     "ids": {"draws": 4, "best_of": 2},
+    "ids_paper": {"draws": 4, "bins": 4},
+    "oracle_ids": {"draws": 4, "best_of": 2},
+    "oracle_greedy": {"draws": 4},
+    "mean_oracle_ids": {"draws": 4, "best_of": 2},
+    "mean_oracle_greedy": {"draws": 4},
     "greedy": {"draws": 4},
     "ucb": {"draws": 4},
     "optspace": {"rank": 2, "steps": 5},
@@ -26,7 +31,6 @@ VARIANTS = {  # settings that choose in another way
     "thompson pool": ("thompson", {"pool": 4}),
     "thompson fresh": ("thompson", {"pool": 0}),
     "icf linucb": ("icf", {**SMALL["icf"], "rule": "linucb"}),
-    "oracle ids": ("oracle", {"picks": "ids", "draws": 4}),
 }
 ALL = [*POLICIES, *VARIANTS]
 PRESET = presets.Preset(rank=2, inference={"first_steps": 10, "steps": 5, "window": 5})

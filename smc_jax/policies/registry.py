@@ -1,6 +1,7 @@
 """The policies by name, as pairs of a rule and a belief.
 
 To add a pair: a line in POLICIES. A policy from elsewhere needs none: `named("module:function")`.
+A name can also stand for a policy with some of its settings fixed: see `variant`.
 """
 
 import importlib
@@ -185,13 +186,51 @@ def _plain(factory: Callable[..., Policy]) -> Named:
     return Named(lambda setting, **settings: factory(**settings), made, factories=(factory,))
 
 
+def variant(group: str, base: Named, unused: tuple[str, ...] = (), **fixed: Any) -> Named:
+    """A policy with some of its settings fixed; it takes the other settings from the policy's.
+
+    Args:
+      group: the name of the policy.
+      base: the policy of that name.
+      unused: settings that mean nothing once the others are fixed.
+      **fixed: settings with their values.
+    """
+    left = {n: v for n, v in base.settings.items() if n not in (*fixed, *unused)}
+
+    def make(setting: Setting, **settings: Any) -> Policy:
+        return base.make(setting, **{**base.settings, **settings, **fixed})
+
+    return Named(make, left, (group,), base.factories)
+
+
+def _told(factory: Callable[..., Policy]) -> dict[str, Named]:
+    """An oracle, and the same oracle with each rule but its own."""
+    name = factory.__name__
+    base = Named(factory, settings_of(factory), factories=tuple(dict.fromkeys((factory, oracle))))
+    return {
+        name: base,
+        f"{name}_ids": variant(name, base, ("noisy",), picks="ids"),
+        f"{name}_greedy": variant(name, base, ("noisy", "best_of"), picks="greedy"),
+    }
+
+
+# Information-Directed Sampling as the paper has it; `draws`, `bins` and `chunk` are left open.
+IDS_TO_THE_LETTER: dict[str, Any] = {
+    "conditioned": False,
+    "scope": "covariance",
+    "gain": "histogram",
+    "best_of": 1,
+    "selection": "deterministic",
+}
 ICF = settings_of(icf, gibbs) | {"noisy": False}
 
 POLICIES: dict[str, Named] = {
     "ids": pair(ids),
+    "ids_paper": variant("ids", pair(ids), **IDS_TO_THE_LETTER),
     "thompson": pair(thompson),
-    "oracle": Named(oracle, settings_of(oracle), factories=(oracle,)),
-    "mean_oracle": Named(mean_oracle, settings_of(mean_oracle), factories=(mean_oracle, oracle)),
+    "thompson_paper": variant("thompson", pair(thompson), pool=0),
+    **_told(oracle),
+    **_told(mean_oracle),
     "empirical": pair(thompson, pairwise, units=False, fixed={"pool": 0}),
     "optspace": _plain(completion),
     "particle": pair(thompson, particles, noisy=False, fixed={"pool": 0}),
@@ -207,6 +246,9 @@ POLICIES: dict[str, Named] = {
     "ids_pairwise": pair(ids, pairwise, units=False, groups=("ids", "empirical")),
     "greedy_pairwise": pair(greedy, pairwise, units=False, groups=("greedy", "empirical")),
 }
+
+# The policies that are told what others have to learn.
+ORACLES = tuple(name for name, entry in POLICIES.items() if oracle in entry.factories)
 
 
 def named(name: str) -> Named:

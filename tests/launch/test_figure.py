@@ -23,6 +23,7 @@ from launching import (
     strict_json,
     tiny,
 )
+from scipy import stats
 from tqdm import tqdm
 
 from configs import figure1
@@ -30,6 +31,7 @@ from launch import experiment, runner, settings, tables
 from launch import panels as figure
 from launch.settings import ConfigError
 from smc_jax.completion.stopping import HeldOut
+from smc_jax.simulation.regret import Curves
 
 
 def panels(changes=()):
@@ -46,7 +48,7 @@ def test_a_figure_is_a_run_a_panel_with_a_picture_and_tables(tmp_path, computed,
     assert contents(tmp_path).keys() == {"figure.png", "table.csv", "table.md"}
     for rank in (1, 2):
         folder = tmp_path / f"true_rank_{rank}"
-        assert contents(folder).keys() == FILES
+        assert contents(folder).keys() == FILES | {"commits.json"}
         assert strict_json(folder / "config.json")["config"]["true_rank"] == rank
     rows = list(csv.DictReader(io.StringIO((tmp_path / "table.csv").read_text())))
     assert [(row["panel"], row["policy"]) for row in rows] == [
@@ -60,7 +62,7 @@ def test_a_figure_is_a_run_a_panel_with_a_picture_and_tables(tmp_path, computed,
     assert rows[3]["minus_ids"] == ""
     text = (tmp_path / "table.md").read_text()
     assert f"| {one['regret']['100']:.0f} ± {one['sem']['100']:.0f} |" in text
-    assert text.count("| random |") == 2
+    assert text.count("| random |") == 4  # regrets, and ratios to the oracle, in each panel
     pixels = matplotlib.image.imread(tmp_path / "figure.png")[..., :3]
     assert (pixels.min(2) < 0.5).mean() > 0.002
 
@@ -73,6 +75,53 @@ def test_a_figure_is_a_run_a_panel_with_a_picture_and_tables(tmp_path, computed,
     assert {name: each["regret"] for name, each in one.items()} == {
         name: each["regret"] for name, each in other.items()
     }
+
+
+def test_tables_compare_with_greedy_and_with_each_oracle_along_the_horizon():
+    """Against the formulas, on regrets that are made up."""
+    rng = np.random.default_rng(0)
+    names = ("ids", "greedy", "oracle", "oracle_ids", "mean_oracle_greedy")
+    regret = {name: rng.uniform(1.0, 2.0, (5, 40)).cumsum(1) for name in names}
+    none = dict.fromkeys(Curves._fields, np.zeros((5, 1))) | {"rows": np.zeros((5, 40), int)}
+    made = {name: Curves(**none | {"regret": one}) for name, one in regret.items()}
+    times = {name: {"seconds": 1.0, "compile_seconds": 2.0} for name in names}
+    summary = tables.summarise(made, times)
+    summary["setting"] = {"horizon": 40}
+    at = {"10": 3, "25": 9, "50": 19, "100": 39}
+    for name, one in summary["policies"].items():
+        assert one["paired_along"].keys() == {*names} - {"ids", name}
+        for other, along in one["paired_along"].items():
+            for percent, pick in at.items():
+                gap = regret[name][:, pick] - regret[other][:, pick]
+                width = stats.t.ppf(0.975, 4) * gap.std(ddof=1) / np.sqrt(5)
+                expected = [gap.mean(), gap.mean() - width, gap.mean() + width]
+                assert along[percent] == pytest.approx(expected)
+        for base in {*names} - {"greedy"}:
+            for percent, pick in at.items():
+                ratio = regret[name][:, pick].mean() / regret[base][:, pick].mean()
+                assert one["ratio"][base][percent] == pytest.approx(ratio)
+    assert summary["policies"]["ids"]["paired"].keys() == {"oracle", "greedy"}
+    rows = list(csv.DictReader(io.StringIO(tables.rows({"one": summary}, lambda *of: "abc"))))
+    one = summary["policies"]["oracle"]
+    assert rows[2]["commit"] == "abc"
+    found = [float(rows[2][f"minus_greedy_25{end}"]) for end in ("", "_low", "_high")]
+    assert found == pytest.approx(one["paired_along"]["greedy"]["25"], rel=1e-3)
+    ratio = one["ratio"]["mean_oracle_greedy"]["10"]
+    assert float(rows[2]["ratio_mean_oracle_greedy_10"]) == pytest.approx(ratio, rel=1e-3)
+    assert rows[2]["minus_oracle_10"] == ""
+    text = tables.markdown({"one": summary}, "Made at commit abc.")
+    assert "\nMade at commit abc.\n" in text
+    along = summary["policies"]["ids"]["paired_along"]
+    mean, low, high = along["greedy"]["50"]
+    assert f"| {mean:+.0f} [{low:+.0f}, {high:+.0f}] |" in text
+    for title in ("ids minus greedy", "ids minus oracle_ids", "oracle minus greedy"):
+        assert f"| {title} | " in text
+    ratios = summary["policies"]["greedy"]["ratio"]["oracle"].values()
+    assert f"| greedy | {', '.join(f'{ratio:.2f}' for ratio in ratios)} |" in text
+    printed = tables.table(summary)
+    ratios = summary["policies"]["ids"]["ratio"]["oracle_ids"].values()
+    told = f"ids / oracle_ids at 10, 25, 50, 100 %: {', '.join(f'{r:.2f}' for r in ratios)}"
+    assert told in printed.splitlines()
 
 
 def test_the_horizon_of_a_panel_is_read_either_way():

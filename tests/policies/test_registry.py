@@ -11,8 +11,18 @@ from problems import dense_entries, make_problem
 import smc_jax
 from smc_jax import presets
 from smc_jax.policies import POLICIES, Setting, make_policy
-from smc_jax.policies.registry import named, pair, settings_among, settings_of
+from smc_jax.policies.registry import (
+    IDS_TO_THE_LETTER,
+    ORACLES,
+    Named,
+    named,
+    pair,
+    settings_among,
+    settings_of,
+    variant,
+)
 from smc_jax.policies.thompson import thompson
+from smc_jax.simulation.oracles import REVEALED
 from smc_jax.types import Offer, Outcome
 
 SETTING = Setting(None, entry_noise=True)
@@ -134,3 +144,98 @@ def test_a_pair_takes_the_settings_of_its_groups():
     assert settings_among("ids_gibbs", own) == {"draws": 3, "best_of": 16, "sweeps": 4}
     assert settings_among("icf", given) == given["icf"]
     assert settings_among("random", given) == {}
+
+
+def test_a_variant_fixes_settings_and_takes_the_others():
+    base = Named(lambda setting, **settings: settings, {"a": 1, "b": 2, "c": 3})
+    made = variant("base", base, ("c",), a=5)
+    assert made.settings == {"b": 2}
+    assert made.groups == ("base",)
+    assert made.make(SETTING, b=7) == {"a": 5, "b": 7, "c": 3}
+
+
+def test_what_is_to_the_letter_is_said_in_full():
+    """What the paper says of IDS; the numbers of draws and bins are nobody's but the group's."""
+    assert IDS_TO_THE_LETTER == {
+        "scope": "covariance",
+        "gain": "histogram",
+        "conditioned": False,
+        "selection": "deterministic",
+        "best_of": 1,
+    }
+    assert POLICIES["ids_paper"].settings.keys() == {"draws", "bins", "chunk"}
+    assert POLICIES["thompson_paper"].settings.keys() == {"noisy"}
+
+
+PICKED_BY = [
+    (f"{oracle}_{rule}", oracle, rule)
+    for oracle in ("oracle", "mean_oracle")
+    for rule in ("ids", "greedy")
+]
+
+
+def test_the_oracles_are_known_by_name():
+    assert set(ORACLES) == {"oracle", "mean_oracle", *(name for name, _, _ in PICKED_BY)}
+    assert POLICIES["oracle_ids"].settings.keys() == {"covariance", "draws", "best_of"}
+    assert POLICIES["mean_oracle_greedy"].settings.keys() == {"draws"}
+
+
+SMALL = {"draws": 3}
+SAME = {  # a name, and what it stands for
+    "ids_paper": ("ids", IDS_TO_THE_LETTER | SMALL | {"bins": 4}, SMALL | {"bins": 4}),
+    "thompson_paper": ("thompson", {"pool": 0, "noisy": False}, {"noisy": False}),
+    "oracle_ids": ("oracle", SMALL | {"picks": "ids"}, SMALL),
+    "oracle_greedy": ("oracle", SMALL | {"picks": "greedy"}, SMALL),
+    "mean_oracle_ids": (
+        "mean_oracle",
+        SMALL | {"picks": "ids", "best_of": 2},
+        SMALL | {"best_of": 2},
+    ),
+    "mean_oracle_greedy": ("mean_oracle", SMALL | {"picks": "greedy"}, SMALL),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_a_variant_chooses_as_the_policy_with_its_settings(name):
+    base, spelled_out, left = SAME[name]
+    preset = presets.Preset(rank=2, inference={"first_steps": 10, "steps": 5, "window": 5})
+    problem = smc_jax.synthetic(rows=6, columns=8, true_rank=2)(jax.random.key(3))
+    seen = np.random.default_rng(0).uniform(size=(6, 8)) < 0.3
+
+    def choices(policy):
+        data = smc_jax.Observations.from_matrix(problem.entries, jnp.asarray(seen))
+        offer = Offer(None, jnp.asarray(~seen), jnp.ones((6, 8)))
+        prior = None if policy.told is None else REVEALED[policy.told](problem)
+        state = policy.init(jax.random.key(0), data, offer, prior)
+        state = jax.jit(policy.refit)(jax.random.key(1), state, data, offer)
+        found = []
+        for key in jax.random.split(jax.random.key(2), 4):
+            row, column = map(int, policy.choose(key, state, data, offer))
+            found.append((row, column))
+            outcome = Outcome(*map(jnp.asarray, (row, column, problem.entries[row, column], True)))
+            data = data.add(row, column, outcome.value, outcome.weight)
+            offer = offer._replace(open=offer.open.at[row, column].set(False))
+            state = policy.absorb(key, state, data, outcome, offer)
+        return found, jax.tree.structure(state)
+
+    made = preset.policy(name, horizon=20, **left)
+    expected = preset.policy(base, horizon=20, **spelled_out)
+    assert made.told == expected.told
+    assert choices(made) == choices(expected)
+
+
+def test_what_is_set_for_an_oracle_reaches_it_whatever_it_picks_by():
+    ratings = presets.ratings()
+    told = {"covariance": "second_moment", "best_of": None}
+    assert settings_among("oracle_ids", ratings.policies) == told
+    assert settings_among("oracle_greedy", ratings.policies) == {"covariance": "second_moment"}
+    assert settings_among("mean_oracle_ids", presets.paper().policies) == {"best_of": 16}
+    assert ratings.policy("oracle_ids", horizon=9).told == "second_moment"
+    assert ratings.policy("oracle_greedy").told == "second_moment"
+    assert ratings.policy("mean_oracle_greedy").told == "population"
+    assert presets.paper().policy("oracle_ids").told == "true"
+    assert settings_among("thompson_paper", ratings.policies) == {"noisy": False}
+    assert settings_among("ids_paper", {"ids": {"draws": 5, "bins": 9, "best_of": 7}}) == {
+        "draws": 5,
+        "bins": 9,
+    }

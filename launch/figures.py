@@ -1,0 +1,148 @@
+"""Makes every figure and table of the docs from this code: `make figures`.
+
+python -m launch.figures [--workdir=results/figures] [--only=figure1,steps] [--small]
+
+| name | what it is |
+|---|---|
+| figure1 | synthetic matrices of five true ranks, H = K (N + D - K) with the bound K on the rank |
+| figure1_true_rank | the same with H = K* (N + D - K*), K* the true rank of the panel |
+| figure2 | ratings of jokes and films |
+| replay | films as they were rated, nothing completed |
+| steps | from IDS to the letter to ours, at true rank 5 of Figure 1 |
+| ablation | starts and optimisers, on development seeds |
+
+Each goes to a folder of its own name. One bar tells the time left over all of them. Started again,
+the command skips what is finished, and resumes what was interrupted. Every table says which commit
+it was made at; results of another commit are not added to, unless --mixed allows it.
+"""
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from absl import app, flags
+from ml_collections import ConfigDict
+
+from configs import figure1, figure2, replay, synthetic
+from launch import commits, panels, plans, starts, validation, walk
+from launch.command import parse, run_in_workdir
+from launch.settings import ConfigError, policy_names
+from launch.usage import usage
+
+WORKDIR = flags.DEFINE_string("workdir", "results/figures", "Where the results go.")
+ONLY = flags.DEFINE_list("only", [], "Names of what is made; none makes all.")
+SMALL = flags.DEFINE_bool("small", False, "A rehearsal: two seeds of small matrices.")
+MIXED = flags.DEFINE_bool("mixed", False, "Adds to results that were made at another commit.")
+
+SEEDS = 10
+# What a rehearsal changes; recorded data keep their rows.
+SMALLER = {"columns": 30, "rank": 5, "seeds": 2, "refits": 5}
+SMALLER_SYNTHETIC = SMALLER | {"rows": 15}
+Changes = Mapping[str, Any]
+
+
+def _changed(config: ConfigDict, *changes: Changes) -> ConfigDict:
+    """The config with other values of some fields, by their full names."""
+    for each in changes:
+        config.update_from_flattened_dict(each)
+    return config
+
+
+def _synthetic(small: bool, changes: Changes, **own: Any) -> ConfigDict:
+    return _changed(synthetic.get_config(), own, SMALLER_SYNTHETIC if small else {}, changes)
+
+
+def _figure1(reading: str, small: bool, changes: Changes) -> dict[str, ConfigDict]:
+    fewer = SMALLER_SYNTHETIC | {"panel_values": (1, 5)} if small else {}
+    own = {"horizon_reading": reading}
+    return panels.resolve(_changed(figure1.get_config(), own, fewer, changes))
+
+
+def _figure2(small: bool, changes: Changes) -> dict[str, ConfigDict]:
+    return panels.resolve(_changed(figure2.get_config(), SMALLER if small else {}, changes))
+
+
+def _replay(small: bool, changes: Changes) -> dict[str, ConfigDict]:
+    config = _changed(replay.get_config(), {"seeds": SEEDS}, SMALLER if small else {}, changes)
+    return {"films as rated": validation.resolve(config)}
+
+
+def makers(
+    workdir: Path, *, small: bool = False, changes: Changes | None = None
+) -> dict[str, Callable[[], plans.Plan]]:
+    """What can be made, by name, each as a function that makes its plan and reads its data.
+
+    Args:
+      workdir: where the results go.
+      small: whether it is a rehearsal.
+      changes: fields of all configs, by their full names, with other values.
+    """
+    given = changes or {}
+    experiments: dict[str, Callable[[], dict[str, ConfigDict]]] = {
+        "figure1": lambda: _figure1("bound", small, given),
+        "figure1_true_rank": lambda: _figure1("true_rank", small, given),
+        "figure2": lambda: _figure2(small, given),
+        "replay": lambda: _replay(small, given),
+    }
+    made: dict[str, Callable[[], plans.Plan]] = {
+        name: lambda name=name, of=of: panels.plan_of(of(), workdir / name)  # type: ignore[misc]
+        for name, of in experiments.items()
+    }
+    made["steps"] = lambda: walk.plan(
+        _synthetic(small, given, loadings="mixed", seeds=SEEDS), workdir / "steps"
+    )
+    made["ablation"] = lambda: starts.plan(
+        _synthetic(small, given, first_seed=1000, seeds=SEEDS), workdir / "ablation", seen=0.2
+    )
+    return made
+
+
+def check_commits(made: Iterable[plans.Plan], commit: str) -> None:
+    """Refuses to add to results that were made at another commit."""
+    for plan in made:
+        for title, folder in plan.folders.items():
+            held = commits.load(folder)
+            for name in policy_names(plan.experiments[title]):
+                others = set(held.get(name, [])) - {commit}
+                if others:
+                    raise ConfigError(
+                        f"workdir: {folder} holds {name} of commit {', '.join(sorted(others))}, and"
+                        f" this is {commit}; choose another directory, or say --mixed"
+                    )
+
+
+def make(
+    workdir: Path,
+    *,
+    only: Sequence[str] = (),
+    small: bool = False,
+    mixed: bool = False,
+    changes: Changes | None = None,
+) -> list[str]:
+    """Runs what is not finished; returns the names of what was asked for."""
+    known = makers(workdir, small=small, changes=changes)
+    names = list(only) or list(known)
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"only: no figure {name!r}; choose from {', '.join(known)}")
+    made = [known[name]() for name in dict.fromkeys(names)]
+    if not mixed:
+        check_commits(made, commits.current())
+    plans.run(made)
+    return names
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Runs, and says where the results are."""
+
+    def action(config: ConfigDict, workdir: Path) -> list[str]:
+        del config  # each figure has its own
+        return make(workdir, only=ONLY.value, small=SMALL.value, mixed=MIXED.value)
+
+    names = run_in_workdir(arguments, ConfigDict(), WORKDIR.value, action)
+    print(f"the pictures and tables of {', '.join(names)} are in {WORKDIR.value}")
+
+
+if __name__ == "__main__":
+    app.run(main, flags_parser=functools.partial(parse, usage=usage))
