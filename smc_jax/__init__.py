@@ -3,8 +3,10 @@
 from smc_jax import presets
 from smc_jax.beliefs.base import Belief, Diagnostics
 from smc_jax.beliefs.gibbs import gibbs
+from smc_jax.beliefs.hamiltonian import hamiltonian
 from smc_jax.beliefs.pairwise import pairwise
 from smc_jax.beliefs.particles import particles
+from smc_jax.beliefs.signed_gibbs import signed_gibbs
 from smc_jax.beliefs.told import told
 from smc_jax.beliefs.units import standardised
 from smc_jax.beliefs.variational import svi, variational
@@ -58,6 +60,7 @@ __all__ = [
     "gamma_process",
     "gibbs",
     "greedy",
+    "hamiltonian",
     "ids",
     "make_environment",
     "make_loop",
@@ -73,6 +76,7 @@ __all__ = [
     "recorded",
     "restricted",
     "run",
+    "signed_gibbs",
     "standardised",
     "svi",
     "synthetic",
