@@ -72,8 +72,8 @@ def _clipped(log_value: Array) -> Array:
     return jnp.clip(log_value, -LOG_RANGE, LOG_RANGE)
 
 
-# Outside the range the value stays as it is, and the density falls by e for each unit beyond: were it
-# flat there, a chain that has left the range would walk off and never return.
+# Outside the range the value stays as it is, and the density falls by e for each unit beyond: were
+# it flat there, a chain that has left the range would walk off and never return.
 POSITIVE = Bijector(
     forward=lambda u: jnp.exp(_clipped(u)),
     inverse=lambda value: jnp.log(jnp.maximum(value, jnp.exp(-LOG_RANGE))),
