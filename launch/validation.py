@@ -222,13 +222,13 @@ def check_model(config: ConfigDict) -> None:
     with naming(config, "inference"):
         for field in ("first_steps", "steps"):
             at_least(field, config.inference[field], 1)  # or what was seen would change nothing
-        experiment.make_belief(config)
+        experiment.make_belief(config, "svi")
     # The settings of a method that is not used are recorded too.
-    with naming(config, "hmc"):
-        experiment.make_belief(config, "hmc")
-    if config.model.loadings == "signed":
-        with naming(config, "gibbs"):
-            experiment.make_belief(config, "gibbs")
+    other = "gibbs" if config.model.loadings == "signed" else "hmc"
+    with naming(config, other):
+        experiment.make_belief(config, other)
+    with naming(config, "inference"):
+        experiment.make_belief(config)
 
 
 def check_policies(config: ConfigDict) -> None:

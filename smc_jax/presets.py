@@ -40,7 +40,8 @@ def fitted_belief(
       standardise: whether the model is fitted to (y - mean) / deviation of what was seen first.
       model: settings of `gamma_process`.
       method: `svi`, stochastic variational inference, as in the paper; `hmc`, chains of Hamiltonian
-        Monte Carlo that start from a fit by SVI; or `gibbs`, Gibbs sampling, for signed loadings.
+        Monte Carlo that start from a fit by SVI, for gamma loadings; or `gibbs`, Gibbs sampling,
+        for signed ones.
       start: where the fit starts: `spectral`, `random` or `map`.
       optimiser: of SVI: `adam`, or `adadelta`, the paper's choice.
       learning_rate: of the optimiser; None is its own default.
@@ -57,8 +58,11 @@ def fitted_belief(
     begin = STARTS[start](prior)
     rate = () if learning_rate is None else (learning_rate,)
     fit = svi(model=prior, optimiser=OPTIMISERS[optimiser](*rate), **inference)
-    if method == "gibbs" and not prior.signed:
-        raise ValueError("method: gibbs needs a model with signed loadings; choose hmc or svi")
+    if method != "svi" and prior.signed != (method == "gibbs"):
+        raise ValueError(
+            "method: of loadings that are gamma choose hmc or svi, of signed ones gibbs or svi,"
+            f" got {method!r}"
+        )
     if method == "gibbs":
         belief = signed_gibbs(prior, begin, **(gibbs or {}))
     elif method == "hmc":

@@ -24,7 +24,8 @@ from smc_jax.observations import Observations
 Density = Callable[[Array], tuple[Array, Array]]  # position [P] -> log density and its gradient
 
 # The share of the last transition in what is adapted: it falls with their number, and not to zero,
-# since the posterior moves on as data come in.
+# since the posterior moves on as data come in. While draws are stored nothing is adapted: a metric
+# that follows the chains would bias them.
 LEAST_SHARE = 0.02
 LEAST_RATE = 0.05
 JITTER = (0.6, 1.2)  # of the step size, so that no trajectory closes on itself
@@ -55,11 +56,13 @@ class Adaptation(NamedTuple):
         rate = jnp.maximum((number + 1.0) ** -0.6, LEAST_RATE)
         mean = self.mean + share * (position.mean(0) - self.mean)
         spread = ((position - self.mean) * (position - mean)).mean(0)
+        squares = gradient**2  # a chain may have begun where they are too large for a number
+        force = jnp.where(jnp.isfinite(squares), squares, self.force).mean(0)
         return Adaptation(
             self.log_step + rate * (accepted - target),
             mean,
             self.variance + share * (spread - self.variance),
-            self.force + share * ((gradient**2).mean(0) - self.force),
+            self.force + share * (force - self.force),
             self.transitions + 1,
         )
 
@@ -76,6 +79,7 @@ class Chains(NamedTuple):
     """Where C chains stand, what they have learned of their step, and the draws they stored."""
 
     position: Array  # [C, P]
+    log_density: Array  # [C]  at the last refit
     adaptation: Adaptation
     draws: Parameters  # leading axis S
     refits: Array  # [] int
@@ -104,14 +108,17 @@ def transition(
 
 
 class Kernel(NamedTuple):
-    """One transition of all chains, and the adaptation that follows it."""
+    """One transition of all chains."""
 
     density: Density
     leapfrogs: int
     acceptance: float
 
-    def move(self, key: Array, points: Point, adapted: Adaptation) -> tuple[Point, Adaptation]:
-        """The chains [C] after a transition of each, with a step that is jittered for all alike."""
+    def move(self, key: Array, points: Point, adapted: Adaptation) -> tuple[Point, Array]:
+        """The chains [C] after a transition of each, and the share that was accepted.
+
+        The step is jittered for all alike.
+        """
         step_key, own_key = jax.random.split(key)
         low, high = JITTER
         jitter = jax.random.uniform(step_key, dtype=adapted.mean.dtype, minval=low, maxval=high)
@@ -122,7 +129,12 @@ class Kernel(NamedTuple):
 
         keys = jax.random.split(own_key, len(points.position))
         points, accepted = jax.vmap(one)(keys, points)
-        return points, adapted.after(points, accepted.mean(), self.acceptance)
+        return points, accepted.mean()
+
+    def adapt(self, key: Array, points: Point, adapted: Adaptation) -> tuple[Point, Adaptation]:
+        """The chains after a transition, and what they have learned of their step from it."""
+        points, accepted = self.move(key, points, adapted)
+        return points, adapted.after(points, accepted, self.acceptance)
 
 
 def hamiltonian(
@@ -135,6 +147,7 @@ def hamiltonian(
     draws: int = 48,
     thin: int = 1,
     first_transitions: int = 40,
+    transitions: int = 4,
     leapfrogs: int = 16,
     acceptance: float = 0.8,
 ) -> Belief:
@@ -143,14 +156,17 @@ def hamiltonian(
     Earlier `Chains` of a matrix of the same size may be given as the prior: they go on.
 
     Args:
-      model: the prior of the parameters.
+      model: the prior of the parameters, with gamma loadings. Signed ones have Gibbs sampling,
+        which finds small strengths where these chains do not.
       start: where q is centred before it is fitted.
       inference: how q, from which the chains start, is fitted, made by `svi`.
       first_steps: gradient steps of that fit.
       chains: C, how many chains go side by side.
       draws: S, the draws stored at each refit, a multiple of C.
       thin: transitions of a chain between two draws that it stores.
-      first_transitions: transitions of a chain before the first draw of the first refit.
+      first_transitions: transitions of a chain before the first draw of the first refit. Step size
+        and metric are adapted in them.
+      transitions: the same for every other refit.
       leapfrogs: gradient steps of a transition.
       acceptance: the share of accepted transitions that the step size is adapted to.
     """
@@ -158,8 +174,11 @@ def hamiltonian(
     for name, value in (("chains", chains), ("thin", thin), ("leapfrogs", leapfrogs)):
         at_least(name, value, 1)
     at_least("first_transitions", first_transitions, 0)
+    at_least("transitions", transitions, 0)
     between("acceptance", acceptance, 0.0, 1.0)
     several_of(draws, chains)
+    if model.signed:
+        raise ValueError("model: signed loadings have Gibbs sampling; use signed_gibbs")
 
     def init(key: Array, data: Observations, prior: Chains | None = None) -> Chains:
         start_key, fit_key, draw_key = jax.random.split(key, 3)
@@ -172,23 +191,28 @@ def hamiltonian(
         density = jax.value_and_grad(lambda at: model.log_joint(unravel(whole(at)), data))
         kernel = Kernel(density, leapfrogs, acceptance)
 
-        def move(index: Array, now: tuple[Point, Adaptation]) -> tuple[Point, Adaptation]:
-            return kernel.move(jax.random.fold_in(key, index), *now)
-
-        def store(now: tuple[Point, Adaptation], begin: Array) -> tuple[tuple, Array]:
-            now = lax.fori_loop(begin, begin + thin, move, now)
-            return now, now[0].position
+        def adapt(index: Array, now: tuple[Point, Adaptation]) -> tuple[Point, Adaptation]:
+            return kernel.adapt(jax.random.fold_in(key, index), *now)
 
         points = Point(state.position, *jax.vmap(density)(state.position))
-        before = jnp.where(state.refits == 0, first_transitions, 0)
-        now = lax.fori_loop(0, before, move, (points, state.adaptation))
+        before = jnp.where(state.refits == 0, first_transitions, transitions)
+        points, adapted = lax.fori_loop(0, before, adapt, (points, state.adaptation))
+
+        def move(index: Array, points: Point) -> Point:
+            return kernel.move(jax.random.fold_in(key, index), points, adapted)[0]
+
+        def store(points: Point, begin: Array) -> tuple[Point, Array]:
+            points = lax.fori_loop(begin, begin + thin, move, points)
+            return points, points.position
+
         begins = before + thin * jnp.arange(draws // chains)
-        (points, adapted), stored = lax.scan(store, now, begins)
+        points, stored = lax.scan(store, points, begins)
         drawn = _constrained(model, unravel, stored.reshape(draws, -1))
-        return Chains(points.position, adapted, drawn, state.refits + 1)
+        return Chains(points.position, points.log_density, adapted, drawn, state.refits + 1)
 
     def diagnose(state: Chains) -> Diagnostics:
-        finite = jnp.isfinite(state.position).all() & jnp.isfinite(state.adaptation.log_step)
+        kept = (state.position, state.log_density, state.adaptation)
+        finite = jnp.isfinite(ravel_pytree(kept)[0]).all()
         return Diagnostics.of_draws(state.draws)._replace(finite=finite)
 
     return stored_belief(init, refit, diagnose)
@@ -203,7 +227,8 @@ def from_fit(key: Array, model: Model, q: Variational, *, chains: int, draws: in
     log_step = jnp.log(jnp.asarray(0.1, mean.dtype))
     adaptation = Adaptation(log_step, mean, variance, 1 / variance, jnp.zeros((), int))
     stored = _constrained(model, unravel, jnp.tile(position, (draws // chains, 1)))
-    return Chains(position, adaptation, stored, jnp.zeros((), int))
+    nothing = jnp.zeros(chains, mean.dtype)
+    return Chains(position, nothing, adaptation, stored, jnp.zeros((), int))
 
 
 def _unravel(model: Model, draws: Parameters) -> Callable[[Array], Parameters]:

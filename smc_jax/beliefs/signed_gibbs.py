@@ -2,7 +2,7 @@
 
 Given the latent columns X the rows are linear regressions with normal priors, and given the rows so
 are the columns: both are drawn exactly, with the algebra of `gaussian`. What the rows share, v_k in
-W_dk ~ N(v_k, r_k^2), is a part of the state here. A sweep costs about as much as a step of SVI.
+W_dk ~ N(v_k, r_k^2), is a part of the state here.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from smc_jax.beliefs.starts import Start
 from smc_jax.checks import at_least
 from smc_jax.model import gaussian
 from smc_jax.model.gamma_process import Model
-from smc_jax.model.parameters import Parameters
+from smc_jax.model.parameters import LOG_RANGE, Parameters
 from smc_jax.observations import Observations
 
 WALKS = 4  # Metropolis steps for each parameter without a conjugate prior, in a sweep
@@ -142,7 +142,8 @@ def sample_process(key: Array, state: State, prior: Prior) -> State:
 
     def of_log_strength(log_r: Array) -> Array:
         process = given.gamma0 / k * log_r - given.c0 * jnp.exp(log_r)
-        return process - number * log_r - 0.5 * squares * jnp.exp(-2.0 * log_r)
+        whole = process - number * log_r - 0.5 * squares * jnp.exp(-2.0 * log_r)
+        return jnp.where(jnp.abs(log_r) <= LOG_RANGE, whole, -jnp.inf)  # beyond, squares are 0
 
     width = WIDTH / (2.0 * number) ** 0.5  # the curvature at the mode is twice their number
     log_r = walk(strength_key, jnp.log(given.strengths), of_log_strength, width)

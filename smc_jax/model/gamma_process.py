@@ -12,7 +12,7 @@ from jax import Array
 
 from smc_jax.checks import at_least, one_of, positive
 from smc_jax.model.gaussian import log_likelihood
-from smc_jax.model.parameters import POSITIVE, REAL, Field, Layer, Parameters, field
+from smc_jax.model.parameters import POSITIVE, REAL, Field, Layer, Parameters, field, log_tail
 from smc_jax.observations import Observations
 
 LOADINGS = ("gamma", "signed")
@@ -86,7 +86,14 @@ class Model(NamedTuple):
 
     def log_density(self, unconstrained: Parameters) -> Array:
         """log p(theta(u)) + log |d theta / d u|: the prior in unconstrained space."""
-        return self.log_prior(self.constrain(unconstrained)) + self.log_volume(unconstrained)
+        parameters = self.constrain(unconstrained)
+        tails = [
+            log_tail(getattr(unconstrained, name), one.shape(parameters))
+            for name, one in self.free().items()
+            if one.shape is not None
+        ]
+        inside = self.log_prior(parameters) + self.log_volume(unconstrained)
+        return functools.reduce(jnp.add, tails, inside)
 
     def log_joint(self, unconstrained: Parameters, observations: Observations) -> Array:
         """log p(Y, theta(u)) + log |d theta / d u|."""
@@ -123,7 +130,7 @@ def _process(rank: int) -> Layer:
     hyper = dist.Gamma(1.0, 1.0)
     strengths = field(POSITIVE, "strengths", lambda p: dist.Gamma(p.gamma0 / rank, p.c0))
     return {
-        "strengths": strengths._replace(sample=draw_strengths),
+        "strengths": strengths._replace(sample=draw_strengths, shape=lambda p: p.gamma0 / rank),
         "gamma0": field(POSITIVE, "gamma0", lambda p: hyper),
         "c0": field(POSITIVE, "c0", lambda p: hyper),
     }
@@ -138,7 +145,7 @@ def _gamma_loadings(rank: int) -> Layer:
 
     loadings = field(POSITIVE, "loadings", lambda p: dist.Gamma(p.gamma * p.strengths, p.gamma))
     return {
-        "loadings": loadings._replace(sample=draw),
+        "loadings": loadings._replace(sample=draw, shape=lambda p: p.gamma * p.strengths),
         "gamma": field(POSITIVE, "gamma", lambda p: dist.Gamma(1.0, 1.0)),
     }
 

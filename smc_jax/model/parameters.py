@@ -65,7 +65,7 @@ class Bijector(NamedTuple):
 
     forward: Callable[[Array], Array]
     inverse: Callable[[Array], Array]
-    log_volume: Callable[[Array], Array]  # log |d forward(u) / du|, summed
+    log_volume: Callable[[Array], Array]  # log |d forward(u) / du|, summed, within the range
 
 
 def _clipped(log_value: Array) -> Array:
@@ -88,6 +88,16 @@ class Field(NamedTuple):
     bijector: Bijector
     log_prob: Callable[[Parameters], Array]  # of this field, given the others
     sample: Callable[[Array, Parameters, int, int], Array]  # (key, others, rows, columns)
+    shape: Callable[[Parameters], Array] | None = None  # of a gamma prior: see `log_tail`
+
+
+def log_tail(u: Array, shape: Array) -> Array:
+    """What is missing of a gamma prior's log density [] below the range of numbers.
+
+    log x has the density e^(shape u) there, and `POSITIVE.log_volume` falls with a slope of one.
+    For small shapes most of the prior lies there.
+    """
+    return ((shape - 1.0) * jnp.minimum(u + LOG_RANGE, 0.0)).sum()
 
 
 Layer = dict[str, Field]  # by name; a field depends on those behind it, and on earlier layers

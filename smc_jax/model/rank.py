@@ -7,6 +7,7 @@ factors give the rows, and the noise variance stands beside it in every directio
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
@@ -19,7 +20,7 @@ class Ranks(NamedTuple):
     """Both counts."""
 
     effective: Array  # []  columns of W that are not far smaller than the largest
-    signal: Array  # []  directions in which the factors are expected to vary more than the noise
+    signal: Array  # []  directions in which the factors vary more than the noise, at most K
 
 
 def columns_above(norms: Array, threshold: float = THRESHOLD) -> Array:
@@ -31,59 +32,38 @@ def eigenvalues_above(matrix: Array, bound: Array | float) -> Array:
     """The number [] of eigenvalues of a symmetric matrix [K, K] that exceed the bound.
 
     By Sylvester's law of inertia as many pivots of the matrix minus the bound are positive: K steps
-    of elimination, and no eigenvalue is computed. An eigenvalue within rounding of the bound may
-    count or not.
+    of elimination, and no eigenvalue is computed. There is no pivoting: in float32 an eigenvalue
+    within some percent of the bound may count or not where the largest is a million times that.
     """
     size = len(matrix)
-    tiny = jnp.finfo(matrix.dtype).tiny
+    tiny = jnp.finfo(matrix.dtype).eps * jnp.maximum(jnp.abs(matrix).max(), jnp.abs(bound))
 
     def eliminate(k: int, state: tuple[Array, Array]) -> tuple[Array, Array]:
         left, above = state
         pivot = left[k, k]
         safe = jnp.where(jnp.abs(pivot) > tiny, pivot, tiny)
-        return left - jnp.outer(left[:, k], left[k] / safe), above + (pivot > 0)
+        return left - jnp.outer(left[:, k], left[k] / safe), above + (safe > 0)
 
     shifted = matrix - bound * jnp.eye(size, dtype=matrix.dtype)
     return lax.fori_loop(0, size, eliminate, (shifted, jnp.zeros((), int)))[1]
 
 
-def directions_above(factors: Array, own: Array, bound: Array) -> Array:
-    """The number [] of eigenvalues of F F' + diag(own) that exceed the bound.
-
-    Let G = diag(own - bound). Both Schur complements of [[G, F], [F', -I]] have its inertia, so
-    that G + F F' has as many positive eigenvalues as G and -I - F'G^-1 F together.
-
-    Args:
-      factors: F [D, T].
-      own: [D], not negative.
-      bound: [].
-    """
-    rows, number = factors.shape
-    if rows <= number:
-        return eigenvalues_above(factors @ factors.T + jnp.diag(own), bound)
-    gap = own - bound
-    tiny = jnp.finfo(gap.dtype).tiny
-    gap = jnp.where(jnp.abs(gap) > tiny, gap, -tiny)
-    inner = -(factors.T / gap) @ factors
-    return (gap > 0).sum() + eigenvalues_above(inner, 1.0)
+def ranks(gram: Array, noise_variance: Array) -> Ranks:
+    """Both counts for W'W [K, K], whose eigenvalues are those of W W' that are not zero."""
+    columns = columns_above(gram.diagonal())
+    return Ranks(1.0 * columns, 1.0 * eigenvalues_above(gram, noise_variance))
 
 
 def expected_ranks(mean: Array, variance: Array, noise_variance: Array) -> Ranks:
-    """The ranks of independent loadings with means and variances [D, K].
-
-    E[W'W]_kk are the squared norms, and E[W W'] is M M' plus the summed variances of each row.
-    """
-    norms = (mean**2 + variance).sum(0)
-    signal = directions_above(mean, variance.sum(1), noise_variance)
-    return Ranks(1.0 * columns_above(norms), 1.0 * signal)
+    """The ranks of E[W'W] for independent loadings with means and variances [D, K]."""
+    return ranks(mean.T @ mean + jnp.diag(variance.sum(0)), noise_variance)
 
 
 def ranks_of_draws(draws: Parameters) -> Ranks:
-    """The mean number of columns that count, and the rank of the mean of W W', over S draws."""
-    w, number = draws.loadings, len(draws.sigma)  # [S, D, K]
-    norms = (w**2).sum(1)
-    effective = (norms >= THRESHOLD * norms.max(1, keepdims=True)).sum(1).mean()
-    noise = draws.sigma[:, None] * draws.noise_scales.reshape(number, -1)
-    factors = jnp.moveaxis(w, 0, 1).reshape(w.shape[1], -1) / number**0.5
-    signal = directions_above(factors, jnp.zeros(w.shape[1], w.dtype), (noise**2).mean())
-    return Ranks(effective, 1.0 * signal)
+    """The means of the counts over draws with a leading axis S."""
+
+    def one(parameters: Parameters) -> Ranks:
+        w = parameters.loadings
+        return ranks(w.T @ w, (parameters.noise() ** 2).mean())
+
+    return jax.tree.map(lambda x: x.mean(), jax.vmap(one)(draws))

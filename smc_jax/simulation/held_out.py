@@ -27,6 +27,7 @@ class SingleFit(NamedTuple):
     density: Array  # of the hidden entries; see `score`
     effective_rank: Array | np.ndarray
     signal_rank: Array | np.ndarray
+    noise_variance: Array  # mean over the draws and over the columns
 
 
 def single_fit(
@@ -61,6 +62,7 @@ def single_fit(
         hidden = problem.available & ~mask
         error, density = score(problem.entries, problem.available, hidden, means, deviations)
         found = belief.diagnose(state)
-        return SingleFit(found.elbo, error, density, found.effective_rank, found.signal_rank)
+        noise = jnp.mean(jax.vmap(Parameters.noise)(drawn) ** 2)
+        return SingleFit(found.elbo, error, density, found.effective_rank, found.signal_rank, noise)
 
     return fit

@@ -32,7 +32,8 @@ def fitted(rank=2, **settings):
 
 
 def chained(method, rank, **settings):
-    model = gamma_process(rank=rank, loadings="signed")
+    loadings = "signed" if method is signed_gibbs else "gamma"
+    model = gamma_process(rank=rank, loadings=loadings)
     start = starts.spectral(model)
     if method is signed_gibbs:
         return method(model, start, sweeps=1, first_sweeps=2, **settings)

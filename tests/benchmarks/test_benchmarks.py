@@ -304,3 +304,30 @@ def test_what_cannot_be_compared_is_told(checkouts, tmp_path):
     (old / "benchmarks" / "svi.py").write_text("raise SystemExit('no such flag')\n")
     with pytest.raises(SystemExit, match=r"^benchmarks.svi of .* failed\nno such flag$"):
         against.run(old, "svi", [])
+
+
+def test_nuts_as_a_belief_finds_a_rank_one_table():
+    """A chain of 60 draws on 6 x 20 of rank one, all but a fifth seen, noise variance 0.09."""
+    posteriors = load("posteriors")
+    data = low_rank_data(0, rows=6, columns=20, rank=1, seen=0.8)
+    belief = posteriors.nuts(gamma_process(rank=2), samples=60)
+    state = belief.init(jax.random.key(0), data)
+    state = jax.jit(belief.refit)(jax.random.key(1), state, data)
+    assert state.draws.sigma.shape == (60,)
+    assert len(np.unique(state.draws.sigma)) > 30
+    assert 0.05 < (state.draws.sigma**2).mean() < 0.2
+    assert belief.diagnose(state).finite
+
+
+def test_posteriors_are_compared_by_their_means_over_the_seeds():
+    posteriors = load("posteriors")
+    one = posteriors.single_fit(
+        synthetic(rows=6, columns=8, true_rank=1), posteriors.beliefs(4)["svi"], 0.5, draws=2
+    )
+
+    def fit(seed):
+        return jax.eval_shape(one, seed)._replace(
+            **dict.fromkeys(jax.eval_shape(one, seed)._fields, 1.0 * seed)
+        )
+
+    assert posteriors.figures(fit, [1, 4])[:5] == [2.5] * 5
