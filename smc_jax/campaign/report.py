@@ -9,7 +9,8 @@ from string import Template
 import numpy as np
 
 from smc_jax.campaign import charts
-from smc_jax.campaign.marks import KEYS
+from smc_jax.campaign.maps import maps_html
+from smc_jax.campaign.settings import in_words
 from smc_jax.campaign.types import Calibration, ReportData, Suggestion
 
 MAX_SUGGESTIONS, MAX_BEST, MAX_ANSWERS = 200, 20, 400  # that are listed or drawn
@@ -39,7 +40,7 @@ def report_html(data: ReportData) -> str:
         advice=_safe(data.status.advice, 1000),
         outlook=_outlook(data, digits),
         next=_next(data, digits),
-        maps=_maps(data),
+        maps=maps_html(data),
         best=_best(data, digits),
         progress=_progress(data),
         calibration=_calibration(data),
@@ -118,10 +119,6 @@ def _time(seconds: float) -> str:
     return f'<time datetime="{moment:%Y-%m-%dT%H:%M:%SZ}">{moment:%Y-%m-%d, %H:%M} UTC</time>'
 
 
-def _extreme(data: ReportData) -> str:
-    return "highest" if data.maximise else "lowest"
-
-
 def _place(data: ReportData, row: str, column: str) -> str:
     return f"{_bdi(data.row_name)} {_bdi(row)}, {_bdi(data.column_name)} {_bdi(column)}"
 
@@ -133,7 +130,7 @@ def _summary(data: ReportData, digits: int | None) -> str:
         return f"No entry of the {size} has a value yet."
     share = percent(status.known / (status.rows * status.columns))
     return (
-        f"{status.known:,} entries of the {size} are known ({share}), and the {_extreme(data)} "
+        f"{status.known:,} entries of the {size} are known ({share}), and the {data.extreme} "
         f"{_bdi(data.value_name)} so far is {number(status.best_value, digits)} "
         f"({_place(data, status.best_row, status.best_column)})."
     )
@@ -150,7 +147,7 @@ def _figures(data: ReportData, digits: int | None) -> str:
         ("Pending", f"{status.pending:,}", "suggested, no answer yet", ""),
         ("Failed", f"{status.failed:,}", "measured without a value", ""),
         ("Open", f"{status.open:,}", f"may be asked; {status.closed:,} closed", ""),
-        (f"Best so far ({_extreme(data)})", number(status.best_value, digits), where, "wide"),
+        (f"Best so far ({data.extreme})", number(status.best_value, digits), where, "wide"),
     ]
     return "\n".join(
         f'<div class="{kind}"><dt>{label}</dt><dd><span class="big">{figure}</span>'
@@ -232,57 +229,11 @@ def _next(data: ReportData, digits: int | None) -> str:
     lead = f"{count:,} entries wait" if count > 1 else "One entry waits"
     if count > len(listed):
         lead = f"{count:,} entries wait, of which the latest {len(listed):,} are listed,"
-    text = f"<p>{lead} for a measurement of {_bdi(data.value_name)}, the latest ask first.</p>\n"
+    text = (
+        f"<p>{lead} for a measurement of {_bdi(data.value_name)}, the latest ask first. The"
+        " forecasts are those that the entries were asked with.</p>\n"
+    )
     return text + _table(head, map(cells, listed), label="pending suggestions")
-
-
-def _maps(data: ReportData) -> str:
-    view = charts.choose_view(data)
-    if view is None:
-        return "<p>There is nothing to draw yet: too few values have been told.</p>"
-    modelled = np.isfinite(data.mean).any()
-    maps = [("Expected value", data.mean, "mean-map", data.value_name, "viridis")]
-    if not modelled:
-        maps = [("Known values", data.known, "known-map", data.value_name, "viridis")]
-    elif np.isfinite(data.sd[np.ix_(view.rows, view.columns)]).any():
-        label = f"standard deviation, {data.value_name}"
-        maps.append(("Uncertainty", data.sd, "sd-map", label, "cividis"))
-    rows, columns = len(data.row_ids), len(data.column_ids)
-    shown = f"{len(view.rows):,} of {rows:,} rows and {len(view.columns):,} of {columns:,} columns"
-    failed = int(data.failed[np.ix_(view.rows, view.columns)].sum())
-    marked = f"{len(view.marks):,} pending suggestions and {failed:,} failed measurements"
-    drawn = [
-        f"<figure>\n<figcaption>{title}</figcaption>\n"
-        + charts.heat_map(
-            values,
-            data,
-            view,
-            name=name,
-            label=label,
-            title=f"{title} of each entry",
-            description=f"Colours of {shown}, the {_extreme(data)} mean first; "
-            f"{marked} are marked.",
-            colours=colours,
-        )
-        + "\n</figure>"
-        for title, values, name, label, colours in maps
-    ]
-    which = f"Shown are {shown}"
-    if len(view.rows) < rows or len(view.columns) < columns:
-        which += ", those with suggestions and those with the best means"
-    key = "".join(
-        f'<svg class="key" viewBox="0 0 12 12" aria-hidden="true">{shape}</svg>{meaning}; '
-        for shape, meaning in KEYS
-    )
-    single = " single" if len(drawn) == 1 else ""
-    better = "brighter" if data.maximise else "darker"
-    without = "" if modelled else "There is no model yet: only known values are drawn. "
-    note = (
-        f"{key}{better} expected values are better. {without}{which}. Rows and columns are in the "
-        f"order of their means, the {_extreme(data)} at the top left; colours end at the 1st and "
-        "the 99th percentile of what is shown."
-    )
-    return f'<div class="charts{single}">\n{"".join(drawn)}\n</div>\n<p class="note">{note}</p>'
 
 
 def _best(data: ReportData, digits: int | None) -> str:
@@ -298,13 +249,13 @@ def _best(data: ReportData, digits: int | None) -> str:
         [str(place), _id(row), _id(column), number(value, digits)]
         for place, (row, column, value) in enumerate(data.best[:MAX_BEST], 1)
     ]
-    return _table(head, rows, label=f"best entries so far, the {_extreme(data)} first")
+    return _table(head, rows, label=f"best entries so far, the {data.extreme} first")
 
 
 def _settings(data: ReportData) -> str:
     if not data.settings:
         return "<p>No setting is recorded.</p>"
-    rows = [[_bdi(name), _bdi(value)] for name, value in data.settings.items()]
+    rows = [[_bdi(name), _bdi(value)] for name, value in in_words(data.settings)]
     return _table([("Setting", "free"), ("Value", "free")], rows, label="settings")
 
 

@@ -1,5 +1,6 @@
 """The settings of a campaign: what there is, what it means, and what is refused."""
 
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from smc_jax.campaign.answers import LARGEST
@@ -27,7 +28,49 @@ SETTINGS = {
     "budget": Setting(None, "how many entries will be asked for in all; none: not known"),
     "seed": Setting(0, "of all randomness"),
 }
+CHOSEN_BY = {
+    "ids": "what an answer teaches and what it may cost",
+    "thompson": "the best values of a random draw of the table",
+    "greedy": "the best expected values",
+    "ucb": "the best values that are plausible",
+    "random": "chance",
+}
+# How a colleague would name each setting, and say its value.
+WORDS: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "rows": ("A row is", str),
+    "columns": ("A column is", str),
+    "value": ("What is measured", str),
+    "maximise": ("Wanted values", lambda high: "high ones" if high else "low ones"),
+    "noise": (
+        "Standard deviation of a measurement",
+        lambda noise: "learned from the values" if noise is None else f"{noise:g}, as it was given",
+    ),
+    "repeats": ("An entry may be measured again", lambda may: "yes, averaged" if may else "no"),
+    "retry_failed": (
+        "An entry that failed may be asked again",
+        lambda may: "yes" if may else "no",
+    ),
+    "policy": ("Entries are chosen by", lambda rule: f"{CHOSEN_BY[rule]} ({rule})"),
+    "rank": (
+        "Bound on the rank of the model",
+        lambda rank: "10, or the shorter side of the table" if rank is None else str(rank),
+    ),
+    "budget": (
+        "Entries to be asked for in all",
+        lambda budget: "not decided" if budget is None else f"{budget:,}",
+    ),
+    "seed": ("Seed of all randomness", str),
+}
 WHOLE = {"rank": 1, "budget": 1, "seed": 0}  # the least whole number that is allowed
+
+
+def in_words(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Each setting and its value, for people who do not know the command."""
+    found = []
+    for name, value in settings.items():
+        label, said = WORDS.get(name, (name, str))
+        found.append((label, said(value)))
+    return found
 
 
 def checked_settings(given: dict[str, Any]) -> dict[str, Any]:

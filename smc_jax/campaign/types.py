@@ -143,6 +143,11 @@ class ReportData(NamedTuple):
     version: str
     failed: np.ndarray  # [D, N] bool: the last measurement failed
 
+    @property
+    def extreme(self) -> str:
+        """What the best value is."""
+        return "highest" if self.maximise else "lowest"
+
 
 class Prediction(NamedTuple):
     """What the model says of one entry."""

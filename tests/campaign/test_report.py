@@ -14,6 +14,7 @@ import pytest
 
 from smc_jax.campaign import charts
 from smc_jax.campaign.report import decimals, number, percent, report_html
+from smc_jax.campaign.settings import SETTINGS, checked_settings, in_words
 from smc_jax.campaign.types import Calibration, Progress, ReportData, Status, Suggestion
 
 
@@ -56,7 +57,7 @@ def fake(rows=60, columns=200, *, suggestions=20, told=100, maximise=True, seed=
         *(*(best[0] if best else (None, None, np.nan)), 0.214, 0.62),
         "Yes: an entry better than the best so far is likely among those left.",
     )
-    settings = {"policy": "ids", "rank": 8, "noise": "learned", "batch": suggestions, "seed": seed}
+    settings = checked_settings({"rank": 8, "maximise": maximise, "seed": seed})
     return ReportData(
         *("Kinase panel, spring 2026", settings, "compound", "cell line", "pIC50", maximise),
         *(row_ids, column_ids, known, mean, sd, asked, best, status, progress, calibration),
@@ -137,7 +138,7 @@ def test_all_figures_are_stated(campaign, html):
         for part in (one.row, one.column, f"{one.mean:.2f}", f"{one.low:.2f} to {one.high:.2f}"):
             assert part in text
     lines = [f"{row} {column} {value:.2f}" for row, column, value in campaign.best]
-    for line in lines + [f"{name} {value}" for name, value in campaign.settings.items()]:
+    for line in lines + [f"{name} {value}" for name, value in in_words(campaign.settings)]:
         assert line in " ".join(text.split())
     assert "60 of 60 rows and 80 of 200 columns" in text
     answers = campaign.calibration
@@ -152,6 +153,39 @@ def test_the_same_data_give_the_same_text_and_leave_matplotlib_alone(campaign, h
         before = dict(matplotlib.rcParams)
         assert report_html(campaign) == html
         assert dict(matplotlib.rcParams) == before
+
+
+def test_settings_are_said_in_words(html):
+    """None, True and False are words of Python, and the names of settings are those of flags."""
+    text = " ".join(Page(html).text.split())
+    own = text[text.index("Settings Setting Value") : text.index("Glossary Entry")]
+    for word in ("None", "True", "False", "retry_failed", "maximise"):
+        assert word not in own
+    said = dict(in_words(checked_settings({})))
+    assert len(said) == len(SETTINGS)
+    assert said["Standard deviation of a measurement"] == "learned from the values"
+    assert said["Wanted values"] == "high ones"
+    other = {"noise": 0.25, "maximise": False, "budget": 1200, "repeats": True, "policy": "greedy"}
+    changed = dict(in_words(checked_settings(other)))
+    differ = {changed[name] for name in said if changed[name] != said[name]}
+    assert differ == {
+        *("low ones", "0.25, as it was given", "yes, averaged", "1,200"),
+        "the best expected values (greedy)",
+    }
+
+
+def test_the_caption_of_a_map_says_how_it_is_ordered_and_what_its_marks_mean(html):
+    captions = re.findall(r"<figcaption>(.*?)</figcaption>", html, re.DOTALL)
+    assert len(captions) == 2
+    for caption in captions:
+        said = Page(caption).text
+        assert (
+            "Rows are ordered by the mean of their expected values, the highest at the top" in said
+        )
+        assert "columns by theirs, the highest on the left" in said
+        for mark in ("known entry", "pending suggestion", "failed measurement"):
+            assert mark in said
+        assert caption.count("<svg") == 3
 
 
 def crosses(html, name):
@@ -190,7 +224,7 @@ def test_a_failed_entry_without_a_colour_is_marked_in_the_colour_of_the_text():
 def test_low_values_are_the_best_of_a_campaign_that_minimises():
     data = fake(12, 15, suggestions=4, told=30, maximise=False)
     text = Page(report_html(data)).text
-    for part in ("lowest", "Lower is better", "darker expected values are better"):
+    for part in ("lowest", "Lower is better", "Darker expected values are better"):
         assert part in text
     assert "highest" not in text
     assert (np.diff(data.mean.mean(1)[charts.choose_view(data).rows]) >= 0).all()
@@ -322,8 +356,8 @@ addEventListener("load", () => {
       scrolling: wide.length,
       unreachable: wide.filter((one) => one.tabIndex !== 0 || !one.ariaLabel).length,
       paper: style(page.body).backgroundColor,
-      ink: style(page.body).color, drawn: style(page.querySelector("figure svg text")).fill,
-      charts: [...page.querySelectorAll("figure svg")].map((one) => one.clientWidth),
+      ink: style(page.body).color, drawn: style(page.querySelector("figure > svg text")).fill,
+      charts: [...page.querySelectorAll("figure > svg")].map((one) => one.clientWidth),
     };
   }));
 });
