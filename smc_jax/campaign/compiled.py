@@ -2,8 +2,8 @@
 
 JAX writes an entry of its cache in place, and a process that reads an entry which another has
 written by half aborts. Here every process has a folder of its own, with links to what is there
-already; what it adds is moved to the others' only when it is whole. The oldest entries are removed
-where there are too many.
+already; what it adds is moved to the others' only when it is whole. Where there are too many
+entries, those that were not read for the longest time are removed.
 """
 
 import contextlib
@@ -74,15 +74,18 @@ def _begin(stack: contextlib.ExitStack) -> pathlib.Path:
 
 
 def _prune(kept: pathlib.Path) -> None:
-    """Removes the oldest entries, so that neither their number nor their size grows for ever.
+    """Removes entries, so that neither their number nor their size grows for ever.
 
-    A process that has a link to an entry goes on with it.
+    Those go that were written, or read by any process, longest ago; where a file system does not
+    note when a file is read, those that were written longest ago. A process that has a link to an
+    entry goes on with it.
     """
     found = []
     for entry in kept.iterdir():
         with contextlib.suppress(FileNotFoundError):  # another process removes entries too
             about = entry.stat()
-            found.append((about.st_mtime_ns, about.st_size, entry))
+            used = max(about.st_atime_ns, about.st_mtime_ns)
+            found.append((used, about.st_size, entry))
     size = 0
     for number, (_, own, entry) in enumerate(sorted(found, reverse=True), 1):
         size += own

@@ -7,7 +7,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from smc_jax.campaign.storage import Log
+from smc_jax.campaign.log import Log
 from smc_jax.observations import Observations
 
 Index = TypeVar("Index", int, np.ndarray)

@@ -72,11 +72,6 @@ def read_state(database: sqlite3.Connection, now: float) -> State:
     return State(log, read_settings(database), answered)
 
 
-def read_log(database: sqlite3.Connection, now: float) -> Log:
-    """Everything that the model needs, inside the caller's transaction."""
-    return _log_of(database, _read(database), now)
-
-
 def _log_of(database: sqlite3.Connection, arrays: _Arrays, now: float) -> Log:
     position = read_position(database)
     answers, suggestions, entries = arrays.answers, arrays.suggestions, arrays.entries
@@ -166,12 +161,8 @@ def _read_closures(database: sqlite3.Connection, rows: int, columns: int) -> dic
     }
 
 
-def read_calibration(database: sqlite3.Connection) -> Calibration:
-    """Suggestions with an expectation, beside the first value that was told after each."""
-    return _calibration_of(_read(database))
-
-
 def _calibration_of(arrays: _Arrays) -> Calibration:
+    """Suggestions with an expectation, beside the first value that was told after each."""
     told, entry = arrays.answers[arrays.holds], arrays.entry_of_answer[arrays.holds]
     expecting = arrays.suggestions["asked"] & ~np.isnan(arrays.suggestions["mean"])
     suggestions = arrays.suggestions[expecting]

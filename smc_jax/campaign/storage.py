@@ -19,7 +19,6 @@ from smc_jax.campaign.log import Added, Entry, Log, Pair, State, Tell
 from smc_jax.campaign.types import (
     COLUMN,
     ROW,
-    Calibration,
     CampaignError,
     Conflict,
     OpenAsk,
@@ -328,13 +327,7 @@ class Storage:
 
     def load(self, now: float) -> Log:
         """The log alone; see `state`."""
-        with self._reading() as database:
-            return reading.read_log(database, now)
-
-    def answered_suggestions(self) -> Calibration:
-        """Suggestions with an expectation, beside the first value that was told after each."""
-        with self._reading() as database:
-            return reading.read_calibration(database)
+        return self.state(now).log
 
     def history(self) -> Iterator[Told]:
         """Every answer in the order told, also those that were corrected later."""

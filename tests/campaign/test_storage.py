@@ -169,7 +169,7 @@ def test_a_campaign_is_made_from_a_table_or_not_at_all(tmp_path):
     assert list(tmp_path.iterdir()) == []
     lines = table(("a", "x", 1.0), ("a", "x", 2.0), ("b", "x", "pending"))
     with Storage.create(path, {"repeats": True}, "test", lines) as campaign:
-        loaded = campaign.load(0.0)
+        loaded = campaign.state(0.0).log
     assert told(loaded) == [("a", "x", 1.0), ("a", "x", 2.0)]
     assert named(loaded, "pending") == [("b", "x")]
 
@@ -414,7 +414,7 @@ def test_ids_are_numbered_as_they_come(new):
     assert campaign.ids(ROW) == ["c", "b", "a"]
     assert campaign.ids(COLUMN) == ["z", "y", "ω\n"]
     assert campaign.number_of(COLUMN, "ω\n") == 2
-    loaded = campaign.load(0.0)
+    loaded = campaign.state(0.0).log
     assert told(loaded) == [("b", "y", 1.0), ("a", "y", 2.0), ("b", "ω\n", 3.0)]
     assert loaded.position == campaign.position() == second.position == 3
     for id in ("", "\udc80"):
@@ -437,7 +437,7 @@ def test_a_second_value_is_refused_with_both_values_and_the_fix(new):
     with refused(*words):
         campaign.add(table(("b", "x", 9.0), ("a", "x", 2.5)), source="test")
     assert campaign.ids(ROW) == ["a"]
-    assert told(campaign.load(0.0)) == [("a", "x", 1.5)]
+    assert told(campaign.state(0.0).log) == [("a", "x", 1.5)]
     assert campaign.position() == 2
     with refused(*words):
         campaign.add(table(("b", "x", 1.5), ("a", "x", 2.5)), source="test")
@@ -456,7 +456,7 @@ def test_two_records_of_one_entry_follow_the_rules_one_after_the_other(new):
         source="test",
     )
     assert (added.failed, added.values, added.pending) == (1, 2, 0)
-    loaded = campaign.load(0.0)
+    loaded = campaign.state(0.0).log
     assert told(loaded) == [("a", "x", 1.0), ("b", "x", 2.0)]
     assert named(loaded, "failed") == named(loaded, "pending") == []
 
@@ -470,7 +470,7 @@ def test_the_same_value_again_is_harmless(new, repeats):
     again = campaign.add(lines._replace(values=np.array([0.3, np.nan, np.nan])), source="test")
     assert again.unchanged == 3
     assert again.position == campaign.position() == position
-    assert len(told(campaign.load(0.0))) == 1
+    assert len(told(campaign.state(0.0).log)) == 1
 
 
 def test_repeats_count_where_they_are_asked_or_lines_of_one_table(new):
@@ -483,10 +483,10 @@ def test_repeats_count_where_they_are_asked_or_lines_of_one_table(new):
     assert campaign.knows(twice)
     assert campaign.add(twice, source="test").unchanged == 2
     ask(campaign, "t", ("a", "x"))
-    assert named(campaign.load(0.0), "pending") == [("a", "x")]
+    assert named(campaign.state(0.0).log, "pending") == [("a", "x")]
     assert campaign.add(table(("a", "x", 1.0)), source="test").repeats == 1
     assert campaign.add(table(("a", "x", 1.0)), source="test").unchanged == 1
-    loaded = campaign.load(0.0)
+    loaded = campaign.state(0.0).log
     assert loaded.value.tolist() == [1.0, 2.0, 3.0, 3.0, 1.0]
     assert loaded.asked.tolist() == [False, False, False, False, True]
 
@@ -498,9 +498,9 @@ def test_a_correction_replaces_all_values_of_its_entry(new):
         table(("a", "x", 2.0), ("b", "x", 5.0), ("c", "x", 7.0)), source="fix", corrections=True
     )
     assert (added.corrected, added.unchanged, added.values) == (1, 1, 1)
-    assert told(campaign.load(0.0)) == [("b", "x", 5.0), ("a", "x", 2.0), ("c", "x", 7.0)]
+    assert told(campaign.state(0.0).log) == [("b", "x", 5.0), ("a", "x", 2.0), ("c", "x", 7.0)]
     assert campaign.add(table(("a", "x", 3.0)), source="test").repeats == 1
-    assert campaign.load(0.0).value.tolist() == [5.0, 2.0, 7.0, 3.0]
+    assert campaign.state(0.0).log.value.tolist() == [5.0, 2.0, 7.0, 3.0]
     found = [(line.source, line.row, line.value, line.correction) for line in campaign.history()]
     assert found == [
         ("test", "a", 1.0, False),
@@ -515,21 +515,21 @@ def test_a_correction_replaces_all_values_of_its_entry(new):
 def test_failed(new):
     campaign = new()
     campaign.add(table(("a", "x", "failed"), ("b", "x", 1.0), ("c", "x", "failed")), source="test")
-    assert named(campaign.load(0.0), "failed") == [("a", "x"), ("c", "x")]
+    assert named(campaign.state(0.0).log, "failed") == [("a", "x"), ("c", "x")]
     with refused("('b', 'x')", "failed", "1.0", "--correct", "line 2"):
         campaign.add(table(("b", "x", "failed")), source="test")
     added = campaign.add(table(("b", "x", "failed")), source="test", corrections=True)
     assert (added.corrected, added.failed) == (1, 0)
     assert campaign.add(table(("a", "x", 4.0)), source="test").values == 1
-    loaded = campaign.load(0.0)
+    loaded = campaign.state(0.0).log
     assert named(loaded, "failed") == [("c", "x"), ("b", "x")]
     assert told(loaded) == [("a", "x", 4.0)]
     ask(campaign, "t", ("c", "x"))  # a failed entry may come again
     assert campaign.add(table(("c", "x", "failed")), source="test").failed == 1
-    assert named(campaign.load(0.0), "pending") == []
+    assert named(campaign.state(0.0).log, "pending") == []
     ask(campaign, "u", ("c", "x"))  # an ask that is withdrawn leaves the outcome before it
     assert campaign.add(table(("c", "x", "withdrawn")), source="test").withdrawn == 1
-    assert named(campaign.load(0.0), "failed") == [("b", "x"), ("c", "x")]
+    assert named(campaign.state(0.0).log, "failed") == [("b", "x"), ("c", "x")]
 
 
 def test_pending_and_withdrawn(new):
@@ -538,14 +538,14 @@ def test_pending_and_withdrawn(new):
         table(("a", "x", "pending"), ("b", "x", "pending"), ("c", "x", 1.0)), source="test"
     )
     assert (added.pending, added.values) == (2, 1)
-    loaded = campaign.load(1e12)
+    loaded = campaign.state(1e12).log
     assert named(loaded, "pending") == [("a", "x"), ("b", "x")]
     assert loaded.last_suggestions == []
     added = campaign.add(table(("b", "x", "withdrawn"), ("c", "x", "withdrawn")), source="test")
     assert (added.withdrawn, added.unchanged) == (1, 1)
-    assert named(campaign.load(0.0), "pending") == [("a", "x")]
+    assert named(campaign.state(0.0).log, "pending") == [("a", "x")]
     assert campaign.add(table(("a", "x", 2.0)), source="test").values == 1
-    assert named(campaign.load(0.0), "pending") == []
+    assert named(campaign.state(0.0).log, "pending") == []
     with refused("('a', 'x')", "pending", "2.0", "repeats"):
         campaign.add(table(("a", "x", "pending")), source="test")
     kinds = [kind for (kind,) in campaign._database.execute("SELECT kind FROM events")]
@@ -558,7 +558,7 @@ def test_an_announcement_outlives_an_ask_that_expires(new, clock):
     ask(campaign, "t", ("a", "x"), expires=2000.0)
     assert campaign.add(table(("a", "x", "pending")), source="test").pending == 1
     assert campaign.add(table(("a", "x", "pending")), source="test").unchanged == 1
-    assert named(campaign.load(3000.0), "pending") == [("a", "x")]
+    assert named(campaign.state(3000.0).log, "pending") == [("a", "x")]
 
 
 @pytest.mark.parametrize("what", [np.nan, np.inf, -np.inf, "lost"])
@@ -598,7 +598,7 @@ def test_a_repeated_ask_has_the_same_suggestions(new):
     ask(campaign, "none")
     assert campaign.ask_of("none") == []
     ask(campaign, "u", ("c", "y"))
-    loaded = campaign.load(0.0)
+    loaded = campaign.state(0.0).log
     assert [(found.row, found.column) for found in loaded.last_suggestions] == [
         ("c", "y"),
         ("a", "z"),
@@ -660,19 +660,19 @@ def test_an_ask_expires_and_a_late_answer_is_welcome(new, clock):
     ask(campaign, "t", ("a", "x"), ("b", "x"), expires=1010.0)
     with pytest.raises(Conflict):
         ask(campaign, "u", ("a", "x"))
-    assert named(campaign.load(1010.0), "pending") == [("a", "x"), ("b", "x")]
-    assert campaign.load(1010.0).next_expiry == 1010.0
-    assert named(campaign.load(1010.1), "pending") == []
-    assert campaign.load(1010.1).next_expiry == np.inf
+    assert named(campaign.state(1010.0).log, "pending") == [("a", "x"), ("b", "x")]
+    assert campaign.state(1010.0).log.next_expiry == 1010.0
+    assert named(campaign.state(1010.1).log, "pending") == []
+    assert campaign.state(1010.1).log.next_expiry == np.inf
     campaign.add(table(("c", "x", "pending")), source="test")
-    assert campaign.load(1000.0).next_expiry == 1010.0
+    assert campaign.state(1000.0).log.next_expiry == 1010.0
     campaign.add(table(("c", "x", "withdrawn")), source="test")
     clock.now = 1011.0
     ask(campaign, "u", ("a", "x"), expires=1020.0)
-    assert named(campaign.load(1011.0), "pending") == [("a", "x")]
+    assert named(campaign.state(1011.0).log, "pending") == [("a", "x")]
     clock.now = 1030.0
     campaign.add(table(("a", "x", 1.0), ("b", "x", 2.0)), source="test")
-    loaded = campaign.load(1030.0)
+    loaded = campaign.state(1030.0).log
     assert loaded.asked.tolist() == [True, True]
     assert loaded.time.tolist() == [1030.0, 1030.0]
 
@@ -681,12 +681,12 @@ def test_closing_and_reopening(new):
     campaign = grid(new())
     assert campaign.close([("a", "x"), ("b", None), (None, "z"), ("a", "x")], source="test") == 3
     assert campaign.close([("a", "x")], source="test") == 0
-    loaded = campaign.load(0.0)
+    loaded = campaign.state(0.0).log
     assert named(loaded, "closed") == [("a", "x")]
     assert loaded.closed_rows.tolist() == [False, True, False]
     assert loaded.closed_columns.tolist() == [False, False, True]
     assert campaign.close([("a", "x"), ("b", None)], source="test", closed=False) == 2
-    loaded = campaign.load(0.0)
+    loaded = campaign.state(0.0).log
     assert named(loaded, "closed") == []
     assert not loaded.closed_rows.any()
     position = campaign.position()
@@ -701,7 +701,7 @@ def test_an_unknown_id_is_refused_with_close_matches(new):
         campaign.close([("ibuprofen", None), ("asprin", "x")], source="test")
     with refused("no column 'qqq'", "spelling"):
         campaign.number_of(COLUMN, "qqq")
-    assert not campaign.load(0.0).closed_rows.any()
+    assert not campaign.state(0.0).log.closed_rows.any()
 
 
 def test_calibration_has_the_first_value_after_each_suggestion(new):
@@ -714,7 +714,7 @@ def test_calibration_has_the_first_value_after_each_suggestion(new):
     campaign.add(table(("a", "y", 14.0)), source="test", corrections=True)
     ask(campaign, "u", ("a", "x"), mean=6.0)
     campaign.add(table(("a", "x", 15.0)), source="test")
-    found = campaign.answered_suggestions()
+    found = campaign.state(0.0).answered
     assert found.mean.tolist() == [5.0, 5.0, 5.0, 6.0]
     assert found.value.tolist() == [11.0, 12.0, 14.0, 15.0]
     assert found.sd.tolist() == [1.0] * 4
@@ -730,28 +730,29 @@ def test_open_asks_are_those_with_pending_entries(new, clock):
     campaign.add(table(("c", "x", 1.0), ("b", "x", "withdrawn")), source="test")
     t, u = OpenAsk("t", 1000.0, "test", 1010.0, 2, 1), OpenAsk("u", 1005.0, "test", None, 2, 1)
     announced = OpenAsk(None, 1005.0, "lab", None, 1, 1)
-    assert campaign.load(1010.0).open_asks == [t, u, announced]
-    assert campaign.load(1011.0).open_asks == [u, announced]
+    assert campaign.state(1010.0).log.open_asks == [t, u, announced]
+    assert campaign.state(1011.0).log.open_asks == [u, announced]
     campaign.add(table(("a", "y", "failed"), ("b", "z", 2.0)), source="test")
-    assert campaign.load(1011.0).open_asks == []
+    assert campaign.state(1011.0).log.open_asks == []
 
 
-def test_a_state_is_what_is_loaded_apart(new):
+def test_a_state_has_the_log_the_settings_and_what_suggestions_came_to(new):
     campaign = grid(new(budget=5))
     ask(campaign, "t", ("a", "x"), mean=5.0)
     campaign.add(table(("a", "x", 10.0)), source="test")
     found = campaign.state(0.0)
     assert found.settings == campaign.settings() == {"budget": 5}
-    assert repr(found.log) == repr(campaign.load(0.0))
-    assert repr(found.answered) == repr(campaign.answered_suggestions())
+    assert told(found.log) == [("a", "x", 10.0)]
+    assert (found.answered.mean.tolist(), found.answered.value.tolist()) == ([5.0], [10.0])
+    assert found.log.position == campaign.position()
 
 
 def test_an_empty_campaign_loads(new):
     campaign = new()
-    loaded = campaign.load(0.0)
+    loaded = campaign.state(0.0).log
     assert loaded.position == 1
     assert all(len(found) == 0 for found in loaded[1:-1])
-    assert {len(found) for found in campaign.answered_suggestions()} == {0}
+    assert {len(found) for found in campaign.state(0.0).answered} == {0}
     assert list(campaign.history()) == []
 
 
@@ -771,7 +772,7 @@ def test_loading_agrees_with_the_entries_one_by_one(new, clock, repeats):
                 lines = [(*pair, generator.choice(kinds)) for pair in pairs]
                 corrections = generator.random() < 0.3
                 campaign.add(table(*lines), source="test", corrections=corrections)
-        loaded = campaign.load(clock.now)
+        loaded = campaign.state(clock.now).log
         values = collections.defaultdict(list)
         for row, column, value in zip(loaded.row, loaded.column, loaded.value, strict=True):
             values[row, column].append(value)
@@ -817,7 +818,7 @@ while True:
 ASKING = """
 me, done = sys.argv[3], 0
 while done < 30:
-    log = campaign.load(0.0)
+    log = campaign.state(0.0).log
     taken = set(zip(log.row.tolist(), log.column.tolist()))
     taken |= set(zip(log.pending_row.tolist(), log.pending_column.tolist()))
     free = [(row, column) for row in range(12) for column in range(12)]
@@ -903,7 +904,7 @@ def test_two_processes_lose_nothing_and_ask_nothing_twice(new, start):
     lines = [line.split(",") for process in processes for line in rest(process)]
     assert [process.returncode for process in processes] == [0, 0]
     check_integrity(campaign)
-    loaded = campaign.load(time.time())
+    loaded = campaign.state(time.time()).log
     asked = [(row, column) for kind, row, column, *_ in lines if kind == "asked"]
     assert len(asked) == len(set(asked)) == 2 * 30 * 2
     acknowledged = [(line[1], line[2], float(line[3])) for line in lines if line[0] == "told"]
@@ -930,7 +931,7 @@ def test_what_was_acknowledged_survives_kill_9_at_any_moment(new, start):
         acknowledged += [int(line) for line in rest(process)]
         with Storage.open(campaign.path) as reopened:
             check_integrity(reopened)
-            found = told(reopened.load(time.time()))
+            found = told(reopened.state(time.time()).log)
         rows = list(dict.fromkeys(row for row, _, _ in found))
         numbers = [int(row.removeprefix("row ")) for row in rows]
         # All that was acknowledged, each whole, and at most the command that was cut short.
@@ -970,7 +971,7 @@ def test_a_million_answers(new, capsys):
     )
     assert campaign.add(records, source="test", corrections=True).corrected == len(fixed)
     started = time.perf_counter()
-    loaded = campaign.load(time.time())
+    loaded = campaign.state(time.time()).log
     seconds = time.perf_counter() - started
     with capsys.disabled():
         print(f"\n10^6 answers loaded in {seconds:.2f} s")

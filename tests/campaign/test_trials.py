@@ -148,7 +148,7 @@ def found_in(path):
         assert database.execute("PRAGMA foreign_key_check").fetchall() == []
         asked = database.execute("SELECT row, column FROM suggestions").fetchall()
         assert len(asked) == len(set(asked))
-        log = storage.load(time.time())
+        log = storage.state(time.time()).log
     assert log.value.size == len(set(zip(log.row.tolist(), log.column.tolist(), strict=True)))
     named = zip(log.row, log.column, log.value.tolist(), strict=True)
     return {(log.row_ids[row], log.column_ids[column]): value for row, column, value in named}
