@@ -1,14 +1,17 @@
-"""Answers that come from Python and not from a table."""
+"""Answers: those that come from Python, several tables as one, and what is noted of a tell."""
 
-from collections.abc import Iterable
+import difflib
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from smc_jax.campaign.types import KINDS, CampaignError, Records
+from smc_jax.campaign.log import Added
+from smc_jax.campaign.types import COLUMN, KINDS, ROW, CampaignError, Records
 
 LARGEST = 1e30  # beyond it float32 has no room for squares
 WORDS = KINDS[1:]
+NAMED = 10  # new ids that are named
 
 
 def place(i: int) -> str:
@@ -69,6 +72,40 @@ def no_records(rows: Iterable[str], columns: Iterable[str]) -> Records:
     """Rows and columns of which nothing is known."""
     own, others = ([_name(one, i) for i, one in enumerate(ids)] for ids in (rows, columns))
     return Records([], [], [], np.zeros(0), place, own, others, [])
+
+
+def notes_of(
+    records: Records, added: Added, ids: Callable[[str], list[str]], names: Sequence[str]
+) -> list[str]:
+    """What the user should know of a tell beside its counts, one sentence each.
+
+    Args:
+      records: what was told.
+      added: what came of it.
+      ids: of an axis, the ids of the campaign afterwards, in the order of their numbers.
+      names: what a row and a column are called.
+    """
+    notes = []
+    if not records.rows:
+        notes.append("Nothing was told: no entry has a value yet, and none failed.")
+    rows, columns = records.row_ids + records.rows, records.column_ids + records.columns
+    if added.new_rows:
+        notes += _note_new(names[0], ids(ROW), set(rows), added.new_rows)
+    if added.new_columns:
+        notes += _note_new(names[1], ids(COLUMN), set(columns), added.new_columns)
+    return notes
+
+
+def _note_new(axis: str, ids: list[str], told: set[str], number: int) -> list[str]:
+    """A line for each of the first new ids of an axis, with what it may be a misspelling of."""
+    new = [one for one in ids if one in told][-number:]  # new ids have the highest numbers
+    before = ids[: ids.index(new[0])]
+    lines = []
+    for one in new[:NAMED]:
+        close = difflib.get_close_matches(one, before, n=1, cutoff=0.8)
+        hint = f" (close to {close[0]!r}: if that is meant, correct the table)" if close else ""
+        lines.append(f"New {axis}: {one!r}{hint}")
+    return lines
 
 
 def _name(told: Any, i: int) -> str:

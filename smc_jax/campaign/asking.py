@@ -90,7 +90,7 @@ def propose(
     what they are.
 
     Args:
-      key: randomness of the draws.
+      key: randomness of the choice.
       forecast: the fitted model.
       offered: the entries that may be proposed.
       number: how many; fewer where not so many are open.
@@ -112,6 +112,7 @@ def propose(
     columns[: some.size], shown[:, : some.size] = offered.columns[some], offered.open[:, some]
     found: Asked = forecast.engine.ask(
         key,
+        forecast.key,
         forecast.fit,
         matrix.data,
         jnp.asarray(columns),

@@ -35,9 +35,24 @@ def user() -> str:
         return "unknown"
 
 
-def plain(value: Any) -> Any:
-    """The value as it comes back from the log."""
-    return json.loads(json.dumps(value))
+def check_ask(number: Any, token: str | None, expires: float | None) -> None:
+    """Refuses what no ask can be asked with."""
+    at_least_one("number", number)
+    if expires is not None and not expires > 0:
+        raise CampaignError(f"expires: must be a positive number of hours, got {expires!r}")
+    if token is not None and not token.strip():
+        raise CampaignError("token: must be a name, got an empty text; leave it out")
+
+
+def check_same(token: str, asked: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Refuses a token of an ask that was asked for something else."""
+    plain = json.loads(json.dumps(wanted))  # as it comes back from the log
+    differ = [name for name in plain if asked.get(name) != plain[name]]
+    if differ:
+        raise CampaignError(
+            f"token: {token!r} was asked before with another {' and another '.join(differ)};"
+            " take another token, or ask for the same"
+        )
 
 
 def at_least_one(name: str, value: Any) -> None:

@@ -3,7 +3,8 @@
 The model is fitted again without a part of what is known, and asked for that part; earlier
 suggestions are beside what was told of them. An interval for a new entry takes its ends from those
 predictions that were nearest to its own (conformal prediction, local in the predicted value): where
-the model promises most, it errs otherwise than on average.
+the model promises most, it errs otherwise than on average. Whether an entry left may beat the best
+is found from draws that are moved as the intervals are.
 """
 
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.special import ndtri
 
 from smc_jax.campaign.engine import Engine
 from smc_jax.campaign.matrix import Matrix
@@ -49,22 +51,46 @@ class Calibrator(NamedTuple):
     def interval(
         self, mean: np.ndarray, sd: np.ndarray, low: np.ndarray, high: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The ends of 90 % intervals; the model's own, low and high, where too little is known.
+        """The ends of 90 % intervals; the model's own, low and high, where too little is known."""
+        ends = self._ends(mean)
+        return (low, high) if ends is None else (mean + ends[0] * sd, mean + ends[1] * sd)
+
+    def line(self, mean: np.ndarray, sd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """How draws of entries are moved, so that they say what the intervals say.
+
+        The draw x of an entry becomes offset + factor * x: the line that takes a normal 90 %
+        interval, mean - 1.645 sd to mean + 1.645 sd, to the interval of `interval`. Errors twice
+        as large as expected double all deviations, and errors on one side move the entry there.
+
+        Returns:
+          offset and factor of each entry, 0 and 1 where too little is known.
+        """
+        ends = self._ends(mean)
+        if ends is None:
+            return np.zeros_like(mean), np.ones_like(mean)
+        factor = (ends[1] - ends[0]) / (-2.0 * ndtri(OUTSIDE))
+        return mean + 0.5 * (ends[0] + ends[1]) * sd - factor * mean, factor
+
+    def _ends(self, mean: np.ndarray) -> np.ndarray | None:
+        """The ends of intervals as errors (value - mean) / sd, [2, ...]; None of too few errors.
 
         Of the errors that belong to the nearest predictions, an exchangeable new one lies below
         the floor(0.05 (n + 1))-th with probability 5 % at most, and above the ceil(0.95 (n + 1))-th
         with 5 % at most.
         """
-        if self.errors.mean.size < FEWEST:
-            return low, high
-        ends = np.empty((2, mean.size))
-        for i, one in enumerate(mean):
-            distance = np.abs(self.errors.mean - one)
-            near = np.argsort(distance, kind="stable")[:NEIGHBOURS]
-            ratio = np.sort(self.errors.ratio[near])
-            below = max(int(np.floor(OUTSIDE * (ratio.size + 1))) - 1, 0)
-            ends[:, i] = ratio[below], ratio[ratio.size - 1 - below]
-        return mean + ends[0] * sd, mean + ends[1] * sd
+        number = self.errors.mean.size
+        if number < FEWEST:
+            return None
+        order = np.argsort(self.errors.mean, kind="stable")
+        at, ratio = self.errors.mean[order], self.errors.ratio[order]
+        near = min(NEIGHBOURS, number)
+        below = max(int(np.floor(OUTSIDE * (near + 1))) - 1, 0)
+        # In their order, the nearest predictions stand side by side. A new prediction moves on to
+        # the next of these windows where it is nearer to the first one behind the window than to
+        # the first one inside.
+        windows = np.sort(np.lib.stride_tricks.sliding_window_view(ratio, near), axis=1)
+        window = np.searchsorted(0.5 * (at[:-near] + at[near:]), mean)
+        return windows[:, [below, near - 1 - below]].T[:, window]
 
 
 def folds_of(matrix: Matrix) -> int:

@@ -8,12 +8,12 @@ from os import PathLike
 from typing import Any, Self
 
 from smc_jax.campaign import outlook
-from smc_jax.campaign.answers import joined, no_records, records_of
-from smc_jax.campaign.batch import Batch, Path, at_least_one, plain, user
+from smc_jax.campaign.answers import joined, no_records, notes_of, records_of
+from smc_jax.campaign.batch import Batch, Path, at_least_one, check_ask, check_same, user
 from smc_jax.campaign.calibration import Calibrator
 from smc_jax.campaign.engine import Survey
 from smc_jax.campaign.exporting import export_lines
-from smc_jax.campaign.forecast import FEWEST, OnFit, forecast, is_enough
+from smc_jax.campaign.forecast import FEWEST, OnFit, cache_beside, forecast, is_enough
 from smc_jax.campaign.log import Added
 from smc_jax.campaign.plates import Plates
 from smc_jax.campaign.report import report_html
@@ -63,9 +63,9 @@ class Campaign:
         self._source = user() if source is None else source
         self._settings = checked_settings(self._storage.settings())
         self._on_fit = on_fit
-        self._cache, self._identity = _cache_of(path), self._storage.identity()
+        self._cache, self._identity = cache_beside(path), self._storage.identity()
         self._kept: Snapshot | None = None
-        self.notes: list[str] = []  # what was understood of the last table that was read
+        self.notes: list[str] = []  # what was understood of the last tell, and its new ids
 
     @classmethod
     def new(
@@ -123,9 +123,13 @@ class Campaign:
         """The ids of the rows and of the columns, in the order in which they came."""
         return self._storage.ids(ROW), self._storage.ids(COLUMN)
 
+    def asked(self, token: str) -> list[Suggestion] | None:
+        """What the ask with this token suggested, answered or not; None: there is no such ask."""
+        return self._storage.ask_of(token)
+
     def withdraw(self, token: str) -> Added:
         """Takes an ask back: what is still pending of it may be asked again."""
-        found = self._storage.ask_of(token)
+        found = self.asked(token)
         if found is None:
             raise CampaignError(f"token: no ask has the token {token!r}; an ask prints its token")
         return self.tell([(one.row, one.column, "withdrawn") for one in found])
@@ -190,11 +194,7 @@ class Campaign:
           refit: whether the model is fitted to everything told; without, an earlier fit will do,
             given what was told of each column meanwhile.
         """
-        at_least_one("number", number)
-        if expires is not None and not expires > 0:
-            raise CampaignError(f"expires: must be a positive number of hours, got {expires!r}")
-        if token is not None and not token.strip():
-            raise CampaignError("token: must be a name, got an empty text; leave it out")
+        check_ask(number, token, expires)
         closed = list(closed)
         wanted: dict[str, Any] = {
             "number": int(number),
@@ -233,16 +233,12 @@ class Campaign:
 
     def _earlier(self, token: str, wanted: dict[str, Any]) -> Batch | None:
         """The suggestions of the ask with this token, which must have asked for the same."""
-        found = self._storage.ask_of(token)
+        found = self.asked(token)
         if found is None:
             return None
-        asked = self._storage.arguments_of(token) or wanted
-        differ = [name for name in wanted if asked.get(name) != plain(wanted[name])]
-        if differ and asked is not wanted:
-            raise CampaignError(
-                f"token: {token!r} was asked before with another {' and another '.join(differ)};"
-                " take another token, or ask for the same"
-            )
+        arguments = self._storage.arguments_of(token)
+        if arguments:
+            check_same(token, arguments, wanted)
         return Batch(found, token, self.names)
 
     def best(
@@ -267,6 +263,8 @@ class Campaign:
     def tell(self, *answers: Path | Iterable[tuple[str, str, Any]], correct: bool = False) -> Added:
         """Adds answers, all of them or none; late ones and ones that nobody asked for are welcome.
 
+        `notes` then has what was understood, new ids, and that nothing was filled in.
+
         Args:
           *answers: tables, as for `new`; or (row, column, value), where the value is a number, or
             one of the words failed, pending and withdrawn.
@@ -275,8 +273,9 @@ class Campaign:
         files = [one for one in answers if isinstance(one, str | PathLike)]
         source = ": ".join([self._source, *(pathlib.Path(one).name for one in files)])
         records = joined([self._read(one) for one in answers])
-        self.notes = records.notes
-        return self._storage.add(records, source=source, corrections=correct)
+        added = self._storage.add(records, source=source, corrections=correct)
+        self.notes = records.notes + notes_of(records, added, self._storage.ids, self.names)
+        return added
 
     def _read(self, answers: Path | Iterable[tuple[str, str, Any]]) -> Records:
         if isinstance(answers, str | PathLike):
@@ -313,12 +312,16 @@ class Campaign:
     def _survey(self) -> tuple[Snapshot, Survey | None, Status]:
         now = self._snapshot()
         fitted = self._fitted(now)
-        found = None if fitted is None else outlook.survey_of(now.keys.check, fitted.forecast)
+        found = None if fitted is None else outlook.survey_of(fitted)
         return now, found, outlook.status_of(now, fitted, found)
 
     def status(self) -> Status:
         """How many entries are known, pending and failed, and whether more still pay."""
         return self._survey()[-1]
+
+    def pending(self) -> list[tuple[str, str]]:
+        """The pending entries, row and column, in the order asked."""
+        return self._snapshot().log.pending()
 
     def open_asks(self) -> list[OpenAsk]:
         """The asks of which entries are still pending, the oldest first."""
@@ -343,8 +346,3 @@ class Campaign:
         """
         told = self._storage.history() if history else None
         write_table(path, *export_lines(self._snapshot().log, self.names, told))
-
-
-def _cache_of(path: Path) -> pathlib.Path:
-    """The file beside a campaign that keeps the fit."""
-    return pathlib.Path(f"{pathlib.Path(path)}-fit.npz")

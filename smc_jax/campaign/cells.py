@@ -97,9 +97,7 @@ def import_parquet(source: str) -> ModuleType:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise CampaignError(
-            f"{source}: Parquet needs pyarrow: pip install smc_jax[parquet]"
-        ) from None
+        raise CampaignError(f"{source}: Parquet needs pyarrow: pip install pyarrow") from None
     return pyarrow
 
 

@@ -1,6 +1,5 @@
 """What each command of `smc-jax` does; every one prints what to do next."""
 
-import os
 import pathlib
 import sys
 import time
@@ -11,16 +10,15 @@ from tqdm import tqdm
 
 from smc_jax.campaign import show
 from smc_jax.campaign.campaign import Campaign
-from smc_jax.campaign.cells import read_grid
 from smc_jax.campaign.exporting import open_ask_lines
 from smc_jax.campaign.picture import progress_png
 from smc_jax.campaign.plates import Plates
 from smc_jax.campaign.settings import SETTINGS
+from smc_jax.campaign.sheets import check_out, check_sheet
 from smc_jax.campaign.tables import read_ids, read_pairs
 from smc_jax.campaign.types import COLUMN, ROW, CampaignError
-from smc_jax.campaign.writing import check_writable, write_table, write_whole
+from smc_jax.campaign.writing import write_table, write_whole
 
-BESIDE = ("-wal", "-shm", "-journal", "-fit.npz")  # files that belong to a campaign
 CHANGEABLE = ("policy", "rank", "budget", "noise", "repeats", "retry_failed")
 
 
@@ -57,29 +55,6 @@ def _open(path: str) -> Campaign:
     return Campaign(path, on_fit=on_fit)
 
 
-def _check_out(path: str, out: str | None, *, table: bool = True) -> None:
-    """Refuses a file that cannot be written before anything is asked, computed or recorded."""
-    if out is None:
-        return
-    check_writable(out, table=table)
-    own = os.path.realpath(path)
-    if os.path.realpath(out) in [own + suffix for suffix in ("", *BESIDE)]:
-        raise CampaignError(f"{out}: this is the campaign itself; name another file with --out")
-
-
-def _check_ask_out(campaign: Campaign, out: str | None) -> None:
-    """Refuses to write suggestions over anything but an earlier ask whose answers are told."""
-    if out is None or not os.path.exists(out):
-        return
-    header = read_grid(out).cells[0]
-    if not {"status", "bits", "why"} <= set(header):
-        raise CampaignError(f"{out}: the file exists, and no ask wrote it; name another with --out")
-    if not campaign.knows(out):
-        raise CampaignError(
-            f"{out}: the file holds answers that were not told; tell them first, or name another"
-        )
-
-
 def _new(given: Any, arguments: list[str]) -> None:
     (path,) = arguments
     wanted: dict[str, Any] = {
@@ -104,8 +79,8 @@ def _new(given: Any, arguments: list[str]) -> None:
 def _ask(given: Any, arguments: list[str]) -> None:
     (path,) = arguments
     with _open(path) as campaign:
-        _check_out(path, given.out)
-        _check_ask_out(campaign, given.out)
+        check_out(path, given.out)
+        check_sheet(campaign, path, given.out, given.token)
         rows, columns, _ = campaign.names
         named = {"rows": rows, "columns": columns}
         closed = [] if given.closed is None else read_pairs(given.closed, partial=True, **named)
@@ -146,14 +121,10 @@ def _plate(text: str, **named: str) -> Plates:
 def _tell(given: Any, arguments: list[str]) -> None:
     path, *tables = arguments
     with _open(path) as campaign:
-        before = campaign.ids()
         added = campaign.tell(*tables, correct=given.correct)
         for note in campaign.notes:
             print(note)
-        print(f"{', '.join(tables)}: {show.added(added)}.")
-        for axis, known, now in zip(campaign.names, before, campaign.ids(), strict=False):
-            for line in show.new_ids(axis, known, now):
-                print(line)
+    print(f"{', '.join(tables)}: {show.added(added)}.")
     print(f"Next: smc-jax ask {path} --number=20 --out=next.csv, or smc-jax status {path}")
 
 
@@ -167,7 +138,7 @@ def _withdraw(given: Any, arguments: list[str]) -> None:
 def _predict(given: Any, arguments: list[str]) -> None:
     path, table = arguments
     with _open(path) as campaign:
-        _check_out(path, given.out)
+        check_out(path, given.out)
         rows, columns, _ = campaign.names
         pairs = read_pairs(table, rows=rows, columns=columns)
         found = campaign.predict(pairs)  # type: ignore[arg-type]
@@ -183,8 +154,8 @@ def _predict(given: Any, arguments: list[str]) -> None:
 def _status(given: Any, arguments: list[str]) -> None:
     (path,) = arguments
     with _open(path) as campaign:
-        _check_out(path, given.png, table=False)
-        _check_out(path, given.open_asks)
+        check_out(path, given.png, table=False)
+        check_out(path, given.open_asks)
         status, progress, names = campaign.status(), campaign.progress(), campaign.names
         maximise, asks = campaign.settings["maximise"], campaign.open_asks()
     print(show.status(status, names, maximise=maximise))
@@ -205,7 +176,7 @@ def _report(given: Any, arguments: list[str]) -> None:
     (path,) = arguments
     out = given.out or str(pathlib.Path(path).with_suffix(".html"))
     with _open(path) as campaign:
-        _check_out(path, out, table=False)
+        check_out(path, out, table=False)
         campaign.report(out)
     print(f"{out}: one file, to be opened in any browser.\nNext: smc-jax ask {path}")
 
@@ -254,7 +225,7 @@ def _export(given: Any, arguments: list[str]) -> None:
     if given.out is None:
         raise CampaignError("export: give --out=FILE.csv, FILE.csv.gz or FILE.parquet")
     with _open(path) as campaign:
-        _check_out(path, given.out)
+        check_out(path, given.out)
         campaign.export(given.out, history=given.history)
         rows, columns, value = campaign.names
         goal = "maximise" if campaign.settings["maximise"] else "minimise"

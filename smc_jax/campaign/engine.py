@@ -26,7 +26,7 @@ from smc_jax.policies.base import Mixture, Policy, Setting, predictor
 from smc_jax.policies.ensemble_policy import ensemble_policy
 from smc_jax.policies.ids import Gain, champion_rule
 from smc_jax.policies.information import gaussian_gain
-from smc_jax.policies.registry import make_policy
+from smc_jax.policies.registry import POLICIES, make_policy
 from smc_jax.predictions import Predicted, summary
 from smc_jax.recommender import choose_several
 from smc_jax.types import Choice, Offer
@@ -53,20 +53,26 @@ class Survey(NamedTuple):
 
     mean: Array  # [D, N]
     sd: Array  # [D, N]  without the noise of a measurement
-    chance: Array  # []  that an entry left is better than the best value so far
-    improvement: Array  # [D, N]  expected excess over the best value so far
+    chance: Array  # []  that an entry left, once moved, is better than the best value so far
+    improvement: Array  # [D, N]  expected excess of a moved entry over the best value so far
     noise: Array  # []  standard deviation of a measurement
 
 
 class Engine(NamedTuple):
-    """Compiled programs; `columns` [C] are those that are offered, by number."""
+    """Compiled programs; `columns` [C] are those that are offered, by number.
+
+    `ask`, `predict` and `survey` forecast from the same parameter draws where they are given the
+    same forecast key: an entry then has one mean and one deviation, to within rounding.
+    """
 
     rule: str  # one of RULES
     fit: Callable[[Array, Observations], Any]  # (key, data) -> fit
-    # (key, fit, data, columns, open [D, C], pending [D, C], wanted, best_of, number)
+    # (choice key, forecast key, fit, data, columns, open [D, C], pending [D, C], wanted, best_of,
+    # number)
     ask: Callable[..., Asked]
     predict: Callable[[Array, Any, Observations, Array, Array], Predicted]  # rows, columns [M]
-    survey: Callable[[Array, Any, Observations, Array, Array], Survey]  # (..., open, best)
+    # (forecast key, fit, data, open [D, N], best, offset [D, N], factor [D, N])
+    survey: Callable[..., Survey]
 
 
 class Focused(NamedTuple):
@@ -94,6 +100,12 @@ def _focused(belief: Belief) -> Belief:
     )
 
 
+def _forecast_draws(key: Array, belief: Belief, state: Any) -> tuple[Parameters, Array]:
+    """The parameter draws [DRAWS] behind a forecast, and a key for samples of their columns."""
+    parameter_key, sample_key = jax.random.split(key)
+    return parameter_draws(parameter_key, belief, state, DRAWS), sample_key
+
+
 def _describe(
     key: Array,
     belief: Belief,
@@ -105,8 +117,7 @@ def _describe(
     choice: Choice,
 ) -> Asked:
     """What is known of chosen entries of a matrix of the columns in question."""
-    parameter_key, sample_key = jax.random.split(key)
-    parameters = parameter_draws(parameter_key, belief, state, DRAWS)
+    parameters, sample_key = _forecast_draws(key, belief, state)
     members = ensemble.start(sample_key, parameters, data)
     row, column = (jnp.maximum(index, 0) for index in choice)
 
@@ -173,42 +184,54 @@ def _gains(
 
 
 def _survey(
-    belief: Belief, key: Array, fit: Any, data: Observations, is_open: Array, best: Array
+    belief: Belief,
+    key: Array,
+    fit: Any,
+    data: Observations,
+    is_open: Array,
+    best: Array,
+    offset: Array,
+    factor: Array,
 ) -> Survey:
-    """Moments of all entries, summed up draw by draw."""
-    keys = jax.random.split(key, DRAWS)
+    """Moments of all entries, summed up draw by draw.
 
-    def one(before: Any, numbered: tuple[Array, Array]) -> tuple[Any, tuple[Array, Array]]:
-        (average, square, improvement), (number, key) = before, numbered
-        draw_key, sample_key = jax.random.split(key)
-        parameters = belief.draw(draw_key, fit)
-        columns, latents = gaussian.sample_columns(sample_key, parameters, data)
+    Chance and improvement are those of offset + factor * entry; see `calibration.Calibrator.line`.
+    """
+    draws, sample_key = _forecast_draws(key, belief, fit)
+    keys = jax.random.split(sample_key, DRAWS)
+
+    def one(before: Any, numbered: tuple[Array, Array, Parameters]) -> tuple[Any, tuple]:
+        (average, square, improvement), (number, key, parameters) = before, numbered
+        columns, latents = gaussian.sample_columns(key, parameters, data)
         mean, variance = gaussian.entry_moments(parameters, columns)
         sample = parameters.intercepts[:, None] + parameters.loadings @ latents.T
-        beaten = (is_open & (sample > best)).any()
-        deviation = jnp.sqrt(jnp.maximum(variance, 1e-12))
-        z = (mean - best) / deviation
+        beaten = (is_open & (offset + factor * sample > best)).any()
+        deviation = jnp.maximum(factor * jnp.sqrt(jnp.maximum(variance, 0.0)), 1e-6)
+        z = (offset + factor * mean - best) / deviation
         excess = deviation * (z * ndtr(z) + norm.pdf(z))
         # Deviations from the mean so far (Welford 1962): a sum of squares would lose them.
         away = mean - average
         square = square + variance + away**2 * (number - 1.0) / number
         after = (average + away / number, square, improvement + excess)
-        noise = jnp.sqrt(jnp.mean(parameters.noise() ** 2))
-        return after, (beaten, noise)
+        return after, (beaten, jnp.mean(parameters.noise() ** 2))
 
     nothing = jnp.zeros((data.rows, data.columns))
     numbers = jnp.arange(1.0, DRAWS + 1.0)
-    found, (beaten, noise) = lax.scan(one, (nothing, nothing, nothing), (numbers, keys))
+    steps = (numbers, keys, draws)
+    found, (beaten, variance) = lax.scan(one, (nothing, nothing, nothing), steps)
     mean, square, improvement = found
     sd = jnp.sqrt(jnp.maximum(square, 0.0) / DRAWS)
-    return Survey(mean, sd, beaten.mean(), improvement / DRAWS, noise.mean())
+    noise = jnp.sqrt(variance.mean())
+    return Survey(mean, sd, beaten.mean(), improvement / DRAWS, noise)
 
 
 def _policy(rule: str, belief: Belief, best_of: int) -> Policy:
     """The policy of a rule; IDS as the registry has it, with R* found in fewer passes."""
     if rule == "ids":
-        own = champion_rule(Gain("matrix", "gaussian", bins=32, chunk=1024), best_of)
-        return ensemble_policy(belief, own._replace(share=optimum_of(best_of)), draws=16)
+        default = POLICIES["ids"].settings
+        gain = Gain(*(default[name] for name in ("scope", "gain", "bins", "chunk")))
+        own = champion_rule(gain, best_of)._replace(share=optimum_of(best_of))
+        return ensemble_policy(belief, own, draws=default["draws"])
     settings = {"noisy": False} if rule == "thompson" else {}
     return make_policy(rule, Setting(belief, entry_noise=False), **settings)
 
@@ -232,6 +255,7 @@ def engine(*, rank: int, fixed_noise: float | None, rule: str) -> Engine:
 
     def ask(
         key: Array,
+        forecast_key: Array,
         fit: Any,
         data: Observations,
         columns: Array,
@@ -241,7 +265,7 @@ def engine(*, rank: int, fixed_noise: float | None, rule: str) -> Engine:
         best_of: int,
         number: int,
     ) -> Asked:
-        refit_key, choose_key, describe_key = jax.random.split(key, 3)
+        refit_key, choose_key = jax.random.split(key)
         policy = _policy(rule, focused, best_of)
         data, state = data.at_columns(columns), Focused(fit, columns)
         # Named columns are summarised once, when the pending entries are known; others twice.
@@ -249,18 +273,19 @@ def engine(*, rank: int, fixed_noise: float | None, rule: str) -> Engine:
         begun = policy.init(refit_key, data, offer, state)
         fitted = policy.refit(refit_key, begun, data, offer)
         choice = choose_several(choose_key, policy, fitted, data, offer, pending, number)
-        return _describe(describe_key, focused, state, data, is_open, pending, wanted, choice)
+        return _describe(forecast_key, focused, state, data, is_open, pending, wanted, choice)
 
     mixture = predictor(belief)
 
     def predict(key: Array, fit: Any, data: Observations, rows: Array, columns: Array) -> Predicted:
-        found = mixture(key, fit, data, rows, columns, DRAWS)
+        parameter_key, _ = jax.random.split(key)  # as `_forecast_draws` has it
+        found = mixture(parameter_key, fit, data, rows, columns, DRAWS)
         return summary(found, jnp.asarray(LEVELS), noise=True)
 
     return Engine(
         rule=rule,
         fit=jax.jit(fit),
-        ask=jax.jit(ask, static_argnums=(7, 8)),
+        ask=jax.jit(ask, static_argnums=(8, 9)),
         predict=jax.jit(predict),
         survey=jax.jit(functools.partial(_survey, belief)),
     )

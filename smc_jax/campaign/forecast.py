@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 import smc_jax
 from smc_jax.campaign.calibration import Errors, errors_of, folds_of
-from smc_jax.campaign.engine import Engine, engine
+from smc_jax.campaign.engine import Engine, Survey, engine
 from smc_jax.campaign.matrix import Matrix, Units
 
 OnFit = Callable[[int, int], None]
@@ -34,6 +35,25 @@ class Forecast(NamedTuple):
     fitted_at: int  # position of the log that the model was fitted to
     matrix: Matrix  # everything that was told, in the units of the fit
     errors: Errors  # of the model on known entries that it was fitted without
+    key: jax.Array  # of the draws behind what is said of entries, by whichever program
+
+    def survey(
+        self, is_open: np.ndarray, offset: ArrayLike = 0.0, factor: ArrayLike = 1.0
+    ) -> Survey:
+        """What is left to find among open entries [D, N], in the model's units.
+
+        Args:
+          is_open: the entries that may be better than the best so far.
+          offset: what each entry is moved by, [D, N] or one number for all.
+          factor: what each entry is multiplied with before.
+        """
+        best, *moved = (
+            jnp.asarray(x, jnp.result_type(float)) for x in (self.matrix.best, offset, factor)
+        )
+        line = (jnp.broadcast_to(x, is_open.shape) for x in moved)
+        data = self.matrix.data
+        found = self.engine.survey(self.key, self.fit, data, jnp.asarray(is_open), best, *line)
+        return jax.tree.map(np.asarray, found)
 
 
 class Kept(NamedTuple):
@@ -51,15 +71,23 @@ class Keys(NamedTuple):
 
     fit: jax.Array
     check: jax.Array
-    ask: jax.Array
+    ask: jax.Array  # of the choice of entries
     predict: jax.Array
 
 
 def keys_at(seed: int, position: int) -> Keys:
-    """The keys at a position; a fit, and a check of it, have the same at all of them."""
+    """The keys at a position, which is a part of the key of a choice alone.
+
+    The other keys are the same at all positions: while no answer is told, a fit and the forecast
+    of an entry stay as they are, though asks are written to the log.
+    """
     fit, check, ask, predict = jax.random.split(jax.random.key(seed), 4)
-    own = (jax.random.fold_in(key, position) for key in (ask, predict))
-    return Keys(fit, check, *own)
+    return Keys(fit, check, jax.random.fold_in(ask, position), predict)
+
+
+def cache_beside(path: str | os.PathLike[str]) -> pathlib.Path:
+    """The file beside a campaign that keeps the fit."""
+    return pathlib.Path(f"{pathlib.Path(path)}-fit.npz")
 
 
 def is_enough(matrix: Matrix) -> bool:
@@ -114,14 +142,14 @@ def forecast(
     if kept is not None and (not refit or kept.stamp == stamp):
         matrix = matrix.in_units(kept.units)
         programs = engine_of(matrix, settings)  # a known noise is another number in other units
-        return Forecast(programs, kept.fit, kept.fitted_at, matrix, kept.errors)
+        return Forecast(programs, kept.fit, kept.fitted_at, matrix, kept.errors, keys.predict)
     total = 1 + folds_of(matrix)
     on_fit(0, total)
     fit = jax.block_until_ready(programs.fit(keys.fit, matrix.data))
     on_fit(1, total)
     errors = errors_of(keys.check, programs, matrix, lambda fold: on_fit(1 + fold, total))
     _write(cache, Kept(fit, stamp, position, matrix.units, errors), kind)
-    return Forecast(programs, fit, position, matrix, errors)
+    return Forecast(programs, fit, position, matrix, errors, keys.predict)
 
 
 def _digest(*parts: object) -> str:

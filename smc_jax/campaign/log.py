@@ -52,6 +52,11 @@ class Log(NamedTuple):
     open_asks: list[OpenAsk]  # the oldest first
     next_expiry: float  # when the first of the pending entries stops being pending, inf: never
 
+    def pending(self) -> list[tuple[str, str]]:
+        """The ids of the pending entries, in the order asked."""
+        entries = zip(self.pending_row, self.pending_column, strict=True)
+        return [(self.row_ids[row], self.column_ids[column]) for row, column in entries]
+
 
 class State(NamedTuple):
     """Everything that a campaign goes by, at one position of its log."""

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from smc_jax.campaign.engine import Survey
@@ -28,13 +27,21 @@ def progress_of(log: Log, *, maximise: bool) -> Progress:
     )
 
 
-def survey_of(key: jax.Array, forecast: Forecast) -> Survey:
-    """What is left to find, in the model's units."""
-    matrix = forecast.matrix
-    best = jnp.asarray(matrix.best, jnp.result_type(float))
-    left = jnp.asarray(matrix.open | matrix.pending)
-    found = forecast.engine.survey(key, forecast.fit, matrix.data, left, best)
-    return jax.tree.map(np.asarray, found)
+def survey_of(fitted: Fitted) -> Survey:
+    """What is left to find, in the model's units.
+
+    Chance and improvement heed the errors that the intervals come from: a first survey has the
+    means and deviations that say how the draws of each entry are moved in a second one.
+    """
+    forecast, calibrator = fitted
+    matrix, units = forecast.matrix, forecast.matrix.units
+    left = matrix.open | matrix.pending
+    found = forecast.survey(left)
+    deviation = units.scale * np.hypot(found.sd, found.noise)  # of the next measurement
+    offset, factor = calibrator.line(units.back(found.mean), deviation)
+    # v = sign (y - centre) / scale, of y' = offset + factor y.
+    offset = units.of(offset + factor * units.centre)
+    return forecast.survey(left, offset, factor)
 
 
 def completable(key: jax.Array, forecast: Forecast, noise: float) -> bool | None:
@@ -57,7 +64,7 @@ def _held_out() -> Callable[..., Any]:
 
 def status_of(now: Snapshot, fitted: Fitted | None, survey: Survey | None) -> Status:
     """Where the campaign stands."""
-    log, matrix, key = now.log, now.matrix, now.keys.predict
+    log, matrix = now.log, now.matrix
     maximise = now.settings["maximise"]
     mean, entry = _means(log)
     top = None
@@ -87,7 +94,7 @@ def status_of(now: Snapshot, fitted: Fitted | None, survey: Survey | None) -> St
     forecast, best = fitted.forecast, _best_left(now, fitted, survey, left)
     gain = forecast.matrix.units.scale * float(np.where(left, survey.improvement, 0.0).max())
     chance = float(survey.chance)
-    done = completable(key, forecast, float(survey.noise))
+    done = completable(now.keys.check, forecast, float(survey.noise))
     return Status(
         **counts,
         best=best,

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from smc_jax.campaign.asking import Batch, Offered, Proposal, propose
@@ -124,9 +123,8 @@ def propose_plate(
     room = labels.total(np.where(is_open, 1.0, -np.inf), number)
     if not np.isfinite(room.max()):
         raise CampaignError(NOTHING_OPEN)
-    best = jnp.asarray(matrix.best, jnp.result_type(float))
-    survey = forecast.engine.survey(key, forecast.fit, matrix.data, jnp.asarray(is_open), best)
-    hope = np.asarray(survey.mean) + np.asarray(survey.sd)
+    survey = forecast.survey(is_open)
+    hope = survey.mean + survey.sd
     totals = labels.total(np.where(is_open, hope, -np.inf), number)
     totals[room < room.max()] = -np.inf
     shortlist = [int(p) for p in np.argsort(-totals)[:SHORTLIST] if np.isfinite(totals[p])]

@@ -1,6 +1,5 @@
 """What the command line prints: tables and a plot of plain text."""
 
-import difflib
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,7 +8,6 @@ from smc_jax.campaign.charts import shorten
 from smc_jax.campaign.log import Added
 from smc_jax.campaign.types import OpenAsk, Prediction, Status, Suggestion
 
-NAMED = 10  # new ids that are named
 LISTED, LETTERS = 10, 32  # open asks that are listed, letters of a token that are shown
 WIDTH = 60  # of a plot, in characters
 BARS = " ▁▂▃▄▅▆▇█"
@@ -72,16 +70,6 @@ def predictions(found: Sequence[Prediction], names: Sequence[str]) -> str:
 def counted(counts: dict[str, int]) -> str:
     """`60 rows, 200 columns, 2,400 known`."""
     return ", ".join(f"{number:,} {name}" for name, number in counts.items())
-
-
-def new_ids(axis: str, before: Sequence[str], now: Sequence[str]) -> list[str]:
-    """A line for each of the first new ids of an axis, with what it may be a misspelling of."""
-    lines = []
-    for one in now[len(before) :][:NAMED]:
-        close = difflib.get_close_matches(one, before, n=1, cutoff=0.8)
-        hint = f" (close to {close[0]!r}: if that is meant, correct the table)" if close else ""
-        lines.append(f"New {axis}: {one!r}{hint}")
-    return lines
 
 
 def added(told: Added) -> str:

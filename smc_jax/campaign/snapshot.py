@@ -197,7 +197,7 @@ class Snapshot:
         (forecast, calibrator), matrix = fitted, self.matrix
         row, column = matrix.place(*np.resize(np.asarray(entries), (room_for(len(entries)), 2)).T)
         predicted = forecast.engine.predict(
-            self.keys.predict,
+            forecast.key,
             forecast.fit,
             forecast.matrix.data,
             jnp.asarray(row),

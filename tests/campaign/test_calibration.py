@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from smc_jax.campaign import asking
 from smc_jax.campaign.calibration import (
@@ -65,6 +66,33 @@ def test_an_interval_comes_from_the_errors_of_like_predictions():
     assert high[1] - low[1] > 2.0 * (high[0] - low[0])
     wider = calibrator.interval(at, 3.0 * sd, at, at)
     np.testing.assert_allclose(wider[1] - at, 3.0 * (high - at))
+
+
+@pytest.mark.parametrize("number", [20, 40, 41, 300])
+def test_the_nearest_errors_are_those_of_a_sort_by_distance(number):
+    rng = np.random.default_rng(number)
+    errors = Errors(rng.normal(size=number).round(1), rng.normal(size=number))
+    errors = errors._replace(mean=errors.mean + 1e-6 * rng.normal(size=number))  # without ties
+    at = rng.normal(size=(30, 2), scale=2.0)
+    low, high = Calibrator(errors).interval(at, np.ones_like(at), at, at)
+    for place in np.ndindex(at.shape):
+        near = np.argsort(np.abs(errors.mean - at[place]))[:NEIGHBOURS]
+        ratio = np.sort(errors.ratio[near])
+        outside = int(0.05 * (ratio.size + 1))
+        ends = at[place] + ratio[[outside - 1, ratio.size - outside]]
+        np.testing.assert_allclose([low[place], high[place]], ends)
+
+
+def test_the_line_of_an_entry_takes_a_normal_interval_to_its_own():
+    rng = np.random.default_rng(5)
+    calibrator = Calibrator(Errors(rng.normal(size=80), rng.exponential(size=80) - 0.3))
+    mean, sd = rng.normal(size=9), rng.uniform(0.5, 2.0, 9)
+    offset, factor = calibrator.line(mean, sd)
+    ends = calibrator.interval(mean, sd, mean, mean)
+    for quantile, end in zip(norm.ppf([0.05, 0.95]), ends, strict=True):
+        np.testing.assert_allclose(offset + factor * (mean + quantile * sd), end)
+    unmoved = Calibrator(Errors(np.zeros(3), np.zeros(3))).line(mean, sd)
+    np.testing.assert_array_equal(unmoved, [np.zeros(9), np.ones(9)])
 
 
 def test_of_too_few_errors_nothing_is_said():
@@ -180,7 +208,7 @@ def test_to_minimise_mirrors_every_interval():
     found = {}
     for sign in (1.0, -1.0):
         matrix = matrix_with(np.zeros(known.shape), known, sign=sign)
-        made = Forecast(None, None, 0, matrix, None)
+        made = Forecast(None, None, 0, matrix, None, KEY)
         errors = Errors(matrix.units.back(mean), sign * ratio)
         for kind, own in (("own", Errors(np.zeros(0), np.zeros(0))), ("checked", errors)):
             found[kind, sign] = asking.in_campaign_units(predicted, made, Calibrator(own))

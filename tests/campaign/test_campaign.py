@@ -346,6 +346,47 @@ def test_values_that_are_all_alike_say_nothing(new):
     assert "Too little" in campaign.status().advice
 
 
+def test_an_entry_has_one_forecast_wherever_it_is_shown(new):
+    """To the rounding of float32: asks are written to the log, and nothing is told."""
+    campaign = new()
+    shown = [
+        *campaign.ask(4),
+        *campaign.best(8, refit=True),
+        *campaign.ask(2, columns=["t1", "t2"]),
+    ]
+    now, survey, status = campaign._survey()
+    shown.append(status.best)
+    predicted = campaign.predict(pairs(shown))
+    campaign.ask(1)
+    assert repr(predicted) == repr(campaign.predict(pairs(shown)))
+    figures, expected = ([one[2:6] for one in found] for found in (shown, predicted))
+    np.testing.assert_allclose(figures, expected, rtol=1e-5, atol=1e-5)
+    units = now.fitted.forecast.matrix.units
+    mapped = [
+        units.back(survey.mean[ROWS.index(one.row), COLUMNS.index(one.column)]) for one in shown
+    ]
+    np.testing.assert_allclose(mapped, [one.mean for one in predicted], rtol=1e-5, atol=1e-5)
+
+
+def test_a_tell_notes_what_the_command_prints(new, tmp_path):
+    campaign = new([])
+    campaign.ask(2).save(tmp_path / "next.csv")
+    told = campaign.tell(tmp_path / "next.csv")
+    assert (told.values, told.unchanged) == (0, 0)
+    assert "2 lines have no value yet." in campaign.notes
+    assert "Nothing was told: no entry has a value yet, and none failed." in campaign.notes
+    campaign.tell([("d0", "t0", 1.0)])
+    assert campaign.notes == []
+    campaign.tell([("d0", "t1", 1.0), ("d0x", "t0", 2.0), ("zz", "t0", 2.0), ("d0", "new", 0.5)])
+    assert campaign.notes == [
+        "New row: 'd0x' (close to 'd0': if that is meant, correct the table)",
+        "New row: 'zz'",
+        "New column: 'new'",
+    ]
+    campaign.tell([])
+    assert [note[:16] for note in campaign.notes] == ["Nothing was told"]
+
+
 def test_best_leaves_no_trace_and_is_what_ask_suggests(new, tmp_path):
     campaign = new()
     before = dump(tmp_path / "campaign.db")

@@ -58,7 +58,7 @@ def dump(path):
 
 def values_of(path):
     with Storage.open(path) as storage:
-        log = storage.load(0.0)
+        log = storage.state(0.0).log
     named = zip(log.row, log.column, log.value.tolist(), strict=True)
     return sorted((log.row_ids[row], log.column_ids[column], value) for row, column, value in named)
 
@@ -244,14 +244,45 @@ def test_a_token_gives_the_same_file(empty, run):
 
 def test_answers_that_were_not_told_are_not_written_over(empty, run, fail):
     run("ask", empty, "--number=2", "--out=next.csv")
-    run("ask", empty, "--number=2", "--out=next.csv")  # nothing was filled in
-    (header, first, *others) = pathlib.Path("next.csv").read_text().splitlines()
-    filled = first.split(",")
-    filled[2] = "1.5"
-    pathlib.Path("next.csv").write_text("\n".join([header, ",".join(filled), *others]))
+    (header, *lines) = pathlib.Path("next.csv").read_text().splitlines()
+    first, second = ([*line.split(",")[:2], "1.5", *line.split(",")[3:]] for line in lines)
+    pathlib.Path("next.csv").write_text("\n".join([header, ",".join(first), lines[1]]))
     assert "not told" in fail("ask", empty, "--out=next.csv")
     run("tell", empty, "next.csv")
+    assert "1 of the entries in it are still pending" in fail("ask", empty, "--out=next.csv")
+    pathlib.Path("next.csv").write_text("\n".join([header, ",".join(first), ",".join(second)]))
+    run("tell", empty, "next.csv")
     run("ask", empty, "--number=2", "--out=next.csv")
+
+
+def test_a_sheet_that_waits_for_answers_is_not_written_over(empty, run, fail):
+    """Nothing of it is filled in; it is written again by its token, and not by another ask."""
+    run("ask", empty, "--number=2", "--token=monday", "--out=next.csv")
+    sheet, before = pathlib.Path("next.csv").read_bytes(), dump(empty)
+    for more in ([], ["--token=tuesday"]):
+        line = fail("ask", empty, "--number=2", "--out=next.csv", *more)
+        assert "next.csv: 2 of the entries in it are still pending" in line
+        assert "withdraw" in line
+        assert "--out" in line
+    assert dump(empty) == before
+    pathlib.Path("next.csv").write_bytes(sheet.replace(b"It spreads", b"It spread"))
+    run("ask", empty, "--number=2", "--token=monday", "--out=next.csv")
+    assert pathlib.Path("next.csv").read_bytes() == sheet
+    run("withdraw", empty, "monday")
+    run("ask", empty, "--number=2", "--token=tuesday", "--out=next.csv")
+    assert "2 of the entries" in fail(
+        "ask", empty, "--number=2", "--token=monday", "--out=next.csv"
+    )
+
+
+def test_what_a_tell_notes_is_printed_once(empty, run):
+    run("ask", empty, "--number=2", "--out=next.csv")
+    printed = run("tell", empty, "next.csv")
+    assert printed.count("Nothing was told") == 1
+    assert printed.count("nothing new") == 1
+    printed = run("tell", empty, write(pathlib.Path("new.csv"), ("row", "column", "value"),
+                                       ("drug8", "target0", 1.0)))  # fmt: skip
+    assert printed.count("New row: 'drug8'") == 1
 
 
 def test_an_ask_is_taken_back(empty, run):
@@ -482,15 +513,19 @@ def test_compiled_programs_are_kept(tmp_path):
 
 
 @pytest.mark.parametrize(("most", "size"), [(2, 1000), (100, 25), (100, 29)])
-def test_the_oldest_programs_are_removed(tmp_path, monkeypatch, most, size):
-    """Of five entries of ten bytes, two are left by their number or by their size."""
+def test_the_programs_that_were_not_used_for_longest_are_removed(tmp_path, monkeypatch, most, size):
+    """Of five entries of ten bytes, two are left by their number or by their size.
+
+    The oldest one was read of late, by whichever process: it stays.
+    """
     monkeypatch.setattr(compiled, "MOST", most)
     monkeypatch.setattr(compiled, "MOST_BYTES", size)
     for age, name in enumerate("edcba"):
         (tmp_path / name).write_bytes(b"0123456789")
-        os.utime(tmp_path / name, (1000.0 - age, 1000.0 - age))
+        os.utime(tmp_path / name, (0.0 if age else 500.0, 1000.0 - age))
+    os.utime(tmp_path / "a", (2000.0, 996.0))
     compiled._prune(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {"d", "e"}
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "e"}
 
 
 # What is wrong: one line, status 2, and nothing written. In `arguments`, c.db has a model, e.db

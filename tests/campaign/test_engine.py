@@ -13,15 +13,17 @@ from problems import dense_entries, in_column, make_problem, one_by_one, with_co
 from smc_jax.algebra.extremes import number_th_largest
 from smc_jax.beliefs.base import parameter_draws
 from smc_jax.beliefs.told import told
-from smc_jax.campaign import asking, engine, forecast
+from smc_jax.campaign import asking, engine, forecast, outlook
 from smc_jax.campaign.calibration import Calibrator, Errors
 from smc_jax.campaign.matrix import Matrix, Units
+from smc_jax.campaign.snapshot import Fitted
 from smc_jax.model.parameters import Parameters
 from smc_jax.observations import Observations
 from smc_jax.policies import ensemble, ensemble_policy
 from smc_jax.policies.base import Setting
-from smc_jax.policies.ids import ids
-from smc_jax.policies.registry import make_policy
+from smc_jax.policies.ensemble_policy import Rule
+from smc_jax.policies.ids import Gain, ids
+from smc_jax.policies.registry import POLICIES, make_policy
 from smc_jax.recommender import choose_several, recommender
 from smc_jax.types import Choice, Offer, Outcome
 
@@ -248,6 +250,7 @@ def test_asked_of_some_columns_it_tells_what_it_would_of_these_columns_alone(mon
     left = (is_open & ~pending)[:, offered]
     found = programs.ask(
         KEY,
+        KEY,
         parameters,
         data,
         jnp.asarray(offered),
@@ -282,8 +285,8 @@ def test_ids_chooses_what_the_policy_of_that_name_does(monkeypatch, waiting):
     pending[tuple(zip(*entries[::3], strict=True))] = waiting
     columns, left = jnp.arange(COLUMNS), jnp.asarray(is_open & ~pending)
     pending = jnp.asarray(pending)
-    found = programs.ask(KEY, parameters, data, columns, left, pending, 4, 2, 8).choice
-    refit_key, choose_key, _ = jax.random.split(KEY, 3)
+    found = programs.ask(KEY, KEY, parameters, data, columns, left, pending, 4, 2, 8).choice
+    refit_key, choose_key = jax.random.split(KEY)
     focused = engine._focused(belief)
     policy = make_policy("ids", Setting(focused, entry_noise=False), best_of=2)
     offer = Offer(None, left, jnp.ones(left.shape))
@@ -291,6 +294,22 @@ def test_ids_chooses_what_the_policy_of_that_name_does(monkeypatch, waiting):
     fitted = policy.refit(refit_key, begun, data, offer)
     expected = choose_several(choose_key, policy, fitted, data, offer, pending, 8)
     np.testing.assert_array_equal(found, expected)
+
+
+def test_ids_has_the_settings_of_the_registry(monkeypatch):
+    """A default that changes there changes here."""
+    entry, made = POLICIES["ids"], []
+    changed = entry._replace(settings={**entry.settings, "draws": 3, "scope": "covariance"})
+    monkeypatch.setitem(POLICIES, "ids", changed)
+    monkeypatch.setattr(
+        engine, "champion_rule", lambda gain, _: made.append(gain) or Rule(None, None)
+    )
+    monkeypatch.setattr(engine, "ensemble_policy", lambda *_, draws: made.append(draws))
+    engine._policy("ids", TOLD, 2)
+    assert made == [
+        Gain("covariance", "gaussian", entry.settings["bins"], entry.settings["chunk"]),
+        3,
+    ]
 
 
 def test_the_columns_of_an_offer_are_summarised_once(monkeypatch):
@@ -305,7 +324,7 @@ def test_the_columns_of_an_offer_are_summarised_once(monkeypatch):
     monkeypatch.setattr(ensemble_policy, "_summaries", counted)
     is_open = jnp.ones((ROWS, COLUMNS), bool)
     programs.ask.lower(
-        KEY, parameters, data, jnp.arange(COLUMNS), is_open, ~is_open, jnp.asarray(3), 8, 8
+        KEY, KEY, parameters, data, jnp.arange(COLUMNS), is_open, ~is_open, jnp.asarray(3), 8, 8
     )
     assert len(made) == 1
 
@@ -318,7 +337,7 @@ def test_what_has_no_room_is_told_apart(monkeypatch):
     is_open[2, 0] = is_open[3, 0] = True
     nothing = jnp.zeros((ROWS, COLUMNS), bool)
     found = programs.ask(
-        KEY, parameters, data, jnp.arange(COLUMNS), jnp.asarray(is_open), nothing, 2, 8, 8
+        KEY, KEY, parameters, data, jnp.arange(COLUMNS), jnp.asarray(is_open), nothing, 2, 8, 8
     )
     assert sorted(found.choice.row[:2].tolist()) == [2, 3]
     assert (np.asarray(found.choice.row[2:]) == -1).all()
@@ -328,44 +347,57 @@ def test_what_has_no_room_is_told_apart(monkeypatch):
 
 @pytest.mark.usefixtures("x64")
 def test_a_survey_has_the_moments_and_the_improvement_of_dense_gaussians(monkeypatch):
+    """The moments are those of the entries, the improvement that of offset + factor * entry."""
     parameters, data, looks = make_problem(9)
     parameters = with_column_noise(parameters, COLUMNS)
     belief = spread_out(parameters)
     programs = engine_on(monkeypatch, belief)
     is_open, _ = open_entries(data)
-    best = 1.2
-    found = programs.survey(KEY, parameters, data, jnp.asarray(is_open), jnp.asarray(best))
+    best, rng = 1.2, np.random.default_rng(0)
+    offset, factor = rng.normal(size=is_open.shape), rng.uniform(0.3, 2.0, is_open.shape)
+    line = jnp.asarray(offset), jnp.asarray(factor)
+    found = programs.survey(KEY, parameters, data, jnp.asarray(is_open), jnp.asarray(best), *line)
     means, variances, excess, noise = [], [], [], []
-    for key in jax.random.split(KEY, engine.DRAWS):
-        own = belief.draw(jax.random.split(key)[0], parameters)
+    draws = parameter_draws(jax.random.split(KEY)[0], belief, parameters, engine.DRAWS)
+    for s in range(engine.DRAWS):
+        own = jax.tree.map(lambda x, s=s: x[s], draws)
         columns = [dense(own, looks, n) for n in range(COLUMNS)]
         mean = np.stack([one[0] for one in columns], 1)
         variance = np.stack([np.diag(one[1]) for one in columns], 1)
         means.append(mean)
         variances.append(variance)
-        sd = np.sqrt(variance)
-        z = (mean - best) / sd
-        excess.append((mean - best) * scipy.stats.norm.cdf(z) + sd * scipy.stats.norm.pdf(z))
-        noise.append(np.sqrt(np.mean([one[2] ** 2 for one in columns])))
+        sd, above = factor * np.sqrt(variance), offset + factor * mean - best
+        z = above / sd
+        excess.append(above * scipy.stats.norm.cdf(z) + sd * scipy.stats.norm.pdf(z))
+        noise.append(np.mean([one[2] ** 2 for one in columns]))
     np.testing.assert_allclose(found.mean, np.mean(means, 0), rtol=1e-9)
     sd = np.sqrt(np.mean(variances, 0) + np.var(means, 0))
     np.testing.assert_allclose(found.sd, sd, rtol=1e-9)
     np.testing.assert_allclose(found.improvement, np.mean(excess, 0), rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(found.noise, np.mean(noise), rtol=1e-9)
+    np.testing.assert_allclose(found.noise, np.sqrt(np.mean(noise)), rtol=1e-9)
 
 
 @pytest.mark.usefixtures("x64")
-def test_the_chance_to_beat_the_best_is_that_of_the_joint_gaussian(monkeypatch):
-    """2000 draws against 10^5 dense ones, at 4.5 standard errors: fails by chance once in 10^5."""
+@pytest.mark.parametrize("moved", [False, True], ids=["as it is", "moved"])
+def test_the_chance_to_beat_the_best_is_that_of_the_joint_gaussian(monkeypatch, moved):
+    """2000 draws against 10^5 dense ones, at 4.5 standard errors: fails by chance once in 10^5.
+
+    Where entries are moved by a line, the dense samples are moved too.
+    """
     parameters, data, looks = make_problem(9)
     programs = engine_on(monkeypatch, TOLD, draws=2000)
     is_open, _ = open_entries(data)
-    best = 2.5
-    found = programs.survey(KEY, parameters, data, jnp.asarray(is_open), jnp.asarray(best))
-    rng, beaten = np.random.default_rng(0), np.zeros(100_000, bool)
+    best, rng = 2.5, np.random.default_rng(0)
+    offset, factor = np.zeros(is_open.shape), np.ones(is_open.shape)
+    if moved:
+        offset, factor = 0.3 * rng.normal(size=is_open.shape), rng.uniform(0.5, 1.5, is_open.shape)
+    line = jnp.asarray(offset), jnp.asarray(factor)
+    found = programs.survey(KEY, parameters, data, jnp.asarray(is_open), jnp.asarray(best), *line)
+    beaten = np.zeros(100_000, bool)
     for n in range(COLUMNS):
         mean, covariance, _ = dense(parameters, looks, n)
         sample = rng.multivariate_normal(mean, covariance, beaten.size, method="eigh")
+        sample = offset[:, n] + factor[:, n] * sample
         beaten |= (sample[:, is_open[:, n]] > best).any(1)
     chance = beaten.mean()
     assert 0.1 < chance < 0.9
@@ -379,8 +411,62 @@ def test_a_survey_far_from_zero_keeps_its_deviations_in_float32(monkeypatch):
     programs = engine_on(monkeypatch, TOLD)
     data = Observations.empty(3, 4)
     everything = jnp.ones((3, 4), bool)
-    found = programs.survey(KEY, parameters, data, everything, jnp.asarray(0.0))
+    line = jnp.zeros((3, 4)), jnp.ones((3, 4))
+    found = programs.survey(KEY, parameters, data, everything, jnp.asarray(0.0), *line)
     np.testing.assert_allclose(found.sd, 0.01, rtol=1e-3)
+
+
+@pytest.fixture
+def fitted(monkeypatch):
+    """A fitted model with any errors, on a matrix whose best value is hard to beat."""
+    parameters, data, _ = make_problem(9)
+    programs, seen = engine_on(monkeypatch, TOLD), np.asarray(data.seen())
+
+    def make(ratio, sign=1.0):
+        """Errors (value - mean) / sd that are the same at all predictions, high ones wanted."""
+        units = Units(10.0, 2.0, sign)
+        matrix = matrix_in(units, data)._replace(best=2.5)
+        mean = units.back(np.linspace(-3.0, 3.0, len(ratio)))
+        errors = Errors(mean, sign * np.asarray(ratio))
+        made = forecast.Forecast(programs, parameters, 0, matrix, errors, KEY)
+        return Fitted(made, Calibrator(errors)), ~seen
+
+    return make
+
+
+# Any forty neighbours are all of these: five in a hundred below -1.645, and as many above 1.645.
+LEVELS = [0.01, *np.linspace(0.05, 0.95, 38), 0.99]
+NORMAL = np.tile(scipy.stats.norm.ppf(LEVELS), 3)
+
+
+def outlook_for(made):
+    """The chance that an entry left is better, and the highest expected improvement."""
+    fitted, left = made
+    found = outlook.survey_of(fitted)
+    return float(found.chance), float(np.where(left, found.improvement, 0.0).max())
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0], ids=["max", "min"])
+def test_the_outlook_follows_the_errors_as_the_intervals_do(fitted, sign):
+    """Wider or narrower errors, and errors on one side, against a model without errors."""
+    untold = outlook_for(fitted([], sign))
+    as_promised, wider, narrower, above, below = (
+        outlook_for(fitted(ratio, sign))
+        for ratio in (NORMAL, 2.0 * NORMAL, 0.2 * NORMAL, NORMAL + 1.0, NORMAL - 3.0)
+    )
+    assert as_promised == pytest.approx(untold, rel=1e-5)
+    for better, worse in ((wider, as_promised), (as_promised, narrower), (above, as_promised)):
+        assert better[0] >= worse[0] + 0.05
+        assert better[1] > worse[1]
+    assert below[0] < outlook.UNLIKELY  # the model promises too much: the advice is to stop
+    assert outlook._advice(*below, None).startswith("Stop")
+    assert outlook._advice(*wider, None).startswith("Go on")
+
+
+def test_the_outlook_of_low_values_is_that_of_high_ones_mirrored(fitted):
+    ratio = np.random.default_rng(1).exponential(size=60) - 0.5
+    high, low = (outlook_for(fitted(ratio, sign)) for sign in (1.0, -1.0))
+    assert high == pytest.approx(low, rel=1e-5)
 
 
 @pytest.mark.parametrize("number", [1, 2, 7, 30, 100])
@@ -399,8 +485,8 @@ def test_the_share_of_the_best_that_an_offer_measures_regret_from(monkeypatch):
     asked = []
 
     def ask(*arguments):
-        asked.append(arguments[7])
-        n = arguments[8]
+        asked.append(arguments[8])
+        n = arguments[9]
         numbers = np.zeros(n)
         predicted = engine.Predicted(numbers, numbers + 1, np.zeros((2, n)))
         choice = Choice(np.zeros(n, int), np.zeros(n, int))
@@ -410,7 +496,7 @@ def test_the_share_of_the_best_that_an_offer_measures_regret_from(monkeypatch):
     shape = (8, 16)
     none = np.zeros(shape, bool)
     matrix = Matrix(Observations.empty(*shape), none, none, none, 0.0, Units(0.0, 1.0, 1.0), False)
-    made = forecast.Forecast(programs, None, 0, matrix, Errors(np.zeros(0), np.zeros(0)))
+    made = forecast.Forecast(programs, None, 0, matrix, Errors(np.zeros(0), np.zeros(0)), KEY)
     calibrator = Calibrator(made.errors)
     offers = [~none, ~none & (np.arange(16) < 8), ~none & (np.arange(16) < 1)]
     for is_open in offers:
@@ -526,7 +612,7 @@ def test_one_row_and_one_column_are_matrices_too(monkeypatch):
     is_open = ~np.asarray(data.seen())
     nothing = jnp.zeros(is_open.shape, bool)
     found = programs.ask(
-        KEY, parameters, data, jnp.arange(6), jnp.asarray(is_open), nothing, 3, 8, 8
+        KEY, KEY, parameters, data, jnp.arange(6), jnp.asarray(is_open), nothing, 3, 8, 8
     )
     assert sorted(found.choice.column[:3].tolist()) == [3, 4, 5]
     np.testing.assert_allclose(found.gain[:3], 0.5 * np.log2(1.0 + 4.0), rtol=1e-5)

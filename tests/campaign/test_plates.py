@@ -43,7 +43,7 @@ def forecasts():
             for rule in ("ids", "greedy")
         }
     dense = [dense_entries(parameters, *look) for look in looks]
-    found = {rule: Forecast(one, parameters, 0, matrix, None) for rule, one in made.items()}
+    found = {rule: Forecast(one, parameters, 0, matrix, None, KEY) for rule, one in made.items()}
     return found, dense, float(parameters.sigma)
 
 

@@ -605,7 +605,7 @@ def test_parquet_without_pyarrow_says_what_to_install(save, monkeypatch, write):
     path = save(b"PAR1", "t.parquet")
     monkeypatch.setattr(builtins, "__import__", deny)
     reader = (lambda path: write_table(path, ["a"], [[1]])) if write else read_records
-    assert refusal(reader, path).endswith("pip install smc_jax[parquet]")
+    assert refusal(reader, path).endswith("pip install pyarrow")
     assert path.read_bytes() == b"PAR1"
 
 
