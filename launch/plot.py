@@ -1,6 +1,5 @@
 """Pictures of regret curves: a panel an experiment, with labels at the ends of the lines."""
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,105 +14,41 @@ from matplotlib.figure import Figure
 
 from launch.files import write
 from launch.labels import spread
+from launch.styles import COLOURS, Style, styles_of
 from launch.tables import best_oracle, comparable
 from smc_jax.policies.registry import ORACLES
 from smc_jax.simulation.regret import Curves, paired_interval
 
-# One colour a rule in every figure (Okabe & Ito, safe for colour-blind readers). In grey, lines are
-# told apart by their dashes and markers.
-COLOURS = {
-    "ids": "#0072B2",
-    "thompson": "#E69F00",
-    "oracle": "#000000",
-    "mean_oracle": "#6E6E6E",
-    "empirical": "#CC79A7",
-    "optspace": "#D55E00",
-    "particle": "#56B4E9",
-    "icf": "#8C510A",
-    "greedy": "#009E73",
-    "ucb": "#882255",
-    "random": "#BBBBBB",
-}
-MARKERS = {
-    "ids": "o",
-    "thompson": "s",
-    "greedy": "^",
-    "ucb": "<",
-    "empirical": "D",
-    "optspace": "v",
-    "particle": "P",
-    "icf": "X",
-    "random": "",
-}
-# What a rule is used with has dashes of its own: other beliefs than the fitted model, the paper's
-# settings, and what oracles are told. The rule keeps its marker, and all but oracles its colour.
-DASHES: dict[str, Any] = {
-    "gibbs": "-.",
-    "particles": (0, (5, 1)),
-    "pairwise": (0, (1, 1)),
-    "paper": (0, (6, 1, 1, 1)),
-    "oracle": "--",
-    "mean_oracle": ":",
-}
-# Policies from outside, in the order in which they are drawn.
-OUTSIDE = ("#6A3D9A", "#E31A1C", "#66C200", "#00CED1", "#FFB3A7", "#B4A7FF", "#4B5320", "#1F1FA8")
-
 # Lengths of a panel in inches, and sizes of letters in points: two panels side by side are as wide
 # as a page on GitHub, where the letters are then nine pixels high.
-LEFT, ACROSS, GUTTER = 0.9, 3.0, 1.85
-TITLE, REGRET, BETWEEN, DIFFERENCE, BELOW = 0.35, 3.0, 0.12, 1.3, 0.6
+LEFT, ACROSS, GUTTER = 0.85, 2.8, 2.1
+TITLE, REGRET, BETWEEN, DIFFERENCE, BELOW = 0.5, 3.4, 0.32, 1.3, 0.6
 LETTERS, SMALL = 9.5, 9.0
 POINTS = 200  # of a curve of differences
+SEEDS_OF_AN_INTERVAL = 4  # with fewer, a t interval is too wide to be drawn
 READ = """How to read it
 
 Top: the sum of the best entries on offer minus the
 sum of the entries picked. Mean over the seeds, band
-of one standard error. A line that leaves at the top
+of ± 1 standard error. A line that leaves at the top
 has an arrow. Each panel has a scale of its own.
 
 Bottom: the regret of one policy minus the regret of
-another at the same seed, with a 95 % interval. Below
-0 the first policy is the better one. The oracle is
-the one that ends with the least mean regret.
+another at the same seed, with a band of the 95 % t
+interval. Below 0 the first policy is the better one.
+The oracle is the one of the least mean regret at the
+end.
 
 Names: policy, or oracle_RULE for an oracle that
 picks by that rule; oracle alone picks by Thompson
-draws, NAME_paper has the paper's settings."""
+draws, NAME_paper has the paper's settings. Markers
+have the shape of the rule: full for policies that
+learn, hollow or half full for oracles."""
 
 
-class Style(NamedTuple):
-    """How the line of a policy looks."""
-
-    colour: str
-    dashes: Any
-    marker: str
-
-
-def styles_of(names: Iterable[str]) -> dict[str, Style]:
-    """The style of each policy."""
-    found: dict[str, Style] = {}
-    outside = 0
-    for name in names:
-        rule, _, suffix = name.rpartition("_")
-        if name in MARKERS:
-            found[name] = Style(COLOURS[name], "-", MARKERS[name])
-        elif name in DASHES:  # an oracle, which picks by Thompson draws
-            found[name] = Style(COLOURS[name], DASHES[name], MARKERS["thompson"])
-        elif rule in MARKERS and suffix in DASHES:
-            found[name] = Style(COLOURS[rule], DASHES[suffix], MARKERS[rule])
-        elif name in ORACLES:
-            found[name] = Style(COLOURS[rule], DASHES[rule], MARKERS[suffix])
-        else:
-            # Where the colours are used up, lines differ.
-            again, place = divmod(outside, len(OUTSIDE))
-            found[name] = Style(OUTSIDE[place], ("-", "--", ":", "-.")[again % 4], "*")
-            outside += 1
-    return found
-
-
-def regret_plot(path: Path, curves: dict[str, Curves], *, title: str) -> None:
+def regret_plot(path: Path, curves: dict[str, Curves], *, title: str, stamp: str = "") -> None:
     """The regret of each policy in one experiment, and paired differences below it."""
-    panels_plot(path, {title: curves})
+    panels_plot(path, {title: curves}, stamp=stamp)
 
 
 def panels_plot(path: Path, panels: dict[str, dict[str, Curves]], *, stamp: str = "") -> None:
@@ -140,12 +75,14 @@ def panels_plot(path: Path, panels: dict[str, dict[str, Curves]], *, stamp: str 
     for number, (title, curves) in enumerate(panels.items()):
         axes = axes_at(number, TITLE, REGRET)
         _draw_regret(axes, curves)
-        axes.set_title(title, fontsize=LETTERS + 1)
+        axes.set_title(title, fontsize=LETTERS + 1, y=1.0 + 1.5 * SMALL / 72 / REGRET, pad=3)
+        axes.set_title(_band(curves), fontsize=SMALL, loc="left", pad=3)
         axes.set_ylabel("cumulative regret\n(units of an entry)", fontsize=LETTERS)
         lowest = axes
         if compared[title]:
             lowest = axes_at(number, TITLE + REGRET + BETWEEN, DIFFERENCE)
             _draw_differences(lowest, compared[title])
+            lowest.set_title(_interval(compared[title]), fontsize=SMALL, loc="left", pad=3)
             lowest.set_ylabel("paired difference\n(units of an entry)", fontsize=LETTERS)
             lowest.set_xlim(axes.get_xlim())
             axes.tick_params(labelbottom=False)
@@ -192,6 +129,7 @@ class Difference(NamedTuple):
     policy: str
     reference: str
     picks: np.ndarray  # [M]
+    seeds: int
     mean: np.ndarray  # [M]
     low: np.ndarray  # [M]  end of the 95 % interval; NaN for one seed
     high: np.ndarray  # [M]
@@ -213,18 +151,32 @@ def differences(curves: dict[str, Curves]) -> list[Difference]:
         regret, other = curves[policy].regret, curves[reference].regret
         at = np.unique(np.linspace(0, regret.shape[1] - 1, POINTS).astype(int))
         ends = np.array([paired_interval(regret[:, pick], other[:, pick]) for pick in at])
-        found.append(Difference(policy, reference, at + 1, *ends.T))
+        found.append(Difference(policy, reference, at + 1, len(regret), *ends.T))
     return found
+
+
+def _band(curves: dict[str, Curves]) -> str:
+    """What the bands of the regret are."""
+    seeds = max(len(one.regret) for one in curves.values())
+    return "one seed, no band" if seeds == 1 else "mean over the seeds, band ± 1 standard error"
+
+
+def _interval(compared: list[Difference]) -> str:
+    """What the bands of the differences are."""
+    if any(one.seeds >= SEEDS_OF_AN_INTERVAL for one in compared):
+        return "mean of the pairs, band 95 % t interval"
+    return f"mean of the pairs; no interval below {SEEDS_OF_AN_INTERVAL} seeds"
 
 
 def _draw_differences(axes: Axes, compared: list[Difference]) -> None:
     drawn_as = styles_of(one.reference for one in compared)
     axes.axhline(0.0, color="black", lw=0.8)
     ends = []
-    for one in compared:
+    for number, one in enumerate(compared):
         style = drawn_as[one.reference]
-        _draw_line(axes, one.picks, one.mean, style, offset=0.1)
-        axes.fill_between(one.picks, one.low, one.high, alpha=0.25, lw=0, color=style.colour)
+        _draw_line(axes, one.picks, one.mean, style, offset=0.05 + 0.1 * number)
+        if one.seeds >= SEEDS_OF_AN_INTERVAL:
+            axes.fill_between(one.picks, one.low, one.high, alpha=0.18, lw=0, color=style.colour)
         ends.append((f"{one.policy} minus\n{one.reference}", float(one.mean[-1]), style))
     axes.grid(alpha=0.25)
     axes.tick_params(labelsize=SMALL)
@@ -235,15 +187,16 @@ def _draw_regret(axes: Axes, curves: dict[str, Curves]) -> None:
     top, drawn_as, ends = 0.0, styles_of(curves), []
     for number, (name, one) in enumerate(curves.items()):
         steps = np.arange(1, one.regret.shape[1] + 1)
-        mean, error = one.regret.mean(0), np.zeros(steps.size)
+        mean, style = one.regret.mean(0), drawn_as[name]
+        high = mean
+        _draw_line(axes, steps, mean, style, offset=(0.03 + 0.07 * number) % 0.2)
         if len(one.regret) > 1:
             error = one.regret.std(0, ddof=1) / np.sqrt(len(one.regret))
-        style = drawn_as[name]
-        _draw_line(axes, steps, mean, style, offset=(0.03 + 0.07 * number) % 0.2)
-        axes.fill_between(steps, mean - error, mean + error, alpha=0.15, lw=0, color=style.colour)
+            high = mean + error
+            axes.fill_between(steps, mean - error, high, alpha=0.1, lw=0, color=style.colour)
         ends.append((name, float(mean[-1]), style))
         if name != "random":
-            top = max(top, float((mean + error).max()))
+            top = max(top, float(high.max()))
     if top > 0.0:
         axes.set_ylim(0.0, 1.05 * top)
     axes.set_xlim(0, max(one.regret.shape[1] for one in curves.values()))
@@ -257,16 +210,7 @@ def _draw_line(
 ) -> None:
     """A line with a marker at every fifth of it, the first after a part of the line."""
     every = max(len(picks) // 5, 1)
-    axes.plot(
-        picks,
-        values,
-        color=style.colour,
-        linestyle=style.dashes,
-        lw=1.5,
-        marker=style.marker or None,
-        ms=4,
-        markevery=(int(offset * len(picks)), every),
-    )
+    axes.plot(picks, values, markevery=(int(offset * len(picks)), every), **style.line())
 
 
 def _label_ends(axes: Axes, ends: list[tuple[str, float, Style]], tall: float) -> None:
@@ -283,22 +227,12 @@ def _label_ends(axes: Axes, ends: list[tuple[str, float, Style]], tall: float) -
     lines = max(text.count("\n") + 1 for text, _, _ in ends)
     beside = spread(at, gap=1.4 * lines * SMALL / 72 / tall, low=0.0, high=1.0)
     for (text, _, style), gone, end, place in zip(ends, above, at, beside, strict=True):
-        plain: dict[str, Any] = {
-            "color": style.colour,
-            "transform": axes.transAxes,
-            "clip_on": False,
-        }
-        axes.plot([1.0, 1.04], [end, place], lw=0.7, **plain)
-        sample: dict[str, Any] = {
-            "linestyle": style.dashes,
-            "marker": style.marker or None,
-            "ms": 4,
-            "lw": 1.5,
-        }
-        axes.plot([1.04, 1.09, 1.14], 3 * [place], markevery=[1], **sample, **plain)
+        beyond: dict[str, Any] = {"transform": axes.transAxes, "clip_on": False}
+        axes.plot([1.0, 1.04], [end, place], lw=0.7, color=style.colour, **beyond)
+        axes.plot([1.04, 1.13, 1.22], 3 * [place], markevery=[1], **style.line(), **beyond)
         label = f"{text} ↑" if gone else text
         axes.text(
-            1.16,
+            1.24,
             place,
             label,
             fontsize=SMALL,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from launching import CONFIG, FILES, TINY, begin, contents, load, tiny
 
-from launch import files, plot, runner
+from launch import files, plot, runner, styles
 from launch.settings import ConfigError
 from smc_jax.policies.registry import POLICIES
 
@@ -146,7 +146,7 @@ def test_a_rule_that_was_edited_is_another_experiment(rules, tmp_path):
 
 def test_colours_are_told_apart():
     outside = [f"mine:{n}" for n in range(8)]
-    found = plot.styles_of([*POLICIES, *outside])
+    found = styles.styles_of([*POLICIES, *outside])
     assert found.keys() == {*POLICIES, *outside}
     assert len(set(map(str, found.values()))) == len(found)
     own = {name: np.array(matplotlib.colors.to_rgb(found[name][0])) for name in outside}
@@ -156,8 +156,8 @@ def test_colours_are_told_apart():
             apart = np.linalg.norm(own[name] - (own | built_in)[other])
             assert apart > 0.25, (name, other)
     # By their order, whatever the built-in policies beside them.
-    assert plot.styles_of(["random", "a:b", "ids", "c:d"])["c:d"] == found["mine:1"]
-    many = plot.styles_of([f"mine:{n}" for n in range(20)])
+    assert styles.styles_of(["random", "a:b", "ids", "c:d"])["c:d"] == found["mine:1"]
+    many = styles.styles_of([f"mine:{n}" for n in range(20)])
     assert len(set(many.values())) == 20
 
 
@@ -168,5 +168,5 @@ def test_a_policy_from_outside_is_drawn_in_its_colour(tmp_path):
     curves = files.Curves(regret, regret, regret, regret, *5 * [none])
     plot.regret_plot(tmp_path / "one.png", {"mine:rule": curves}, title="")
     pixels = matplotlib.image.imread(tmp_path / "one.png")[..., :3]
-    colour = np.array(matplotlib.colors.to_rgb(plot.OUTSIDE[0]))
+    colour = np.array(matplotlib.colors.to_rgb(styles.OUTSIDE[0]))
     assert (np.abs(pixels - colour).max(-1) < 0.02).sum() > 100

@@ -8,7 +8,8 @@ import pytest
 from scipy import optimize, stats
 
 from configs import figure1
-from launch import labels, plot, settings, tables
+from launch import labels, plot, settings, styles, tables
+from smc_jax.policies.registry import POLICIES
 from smc_jax.simulation.regret import Curves
 
 NAMES = settings.policy_names(figure1.get_config())
@@ -82,7 +83,13 @@ def test_no_label_covers_another(drawn, tmp_path, ends):
     for one, other in itertools.combinations(range(len(texts)), 2):
         covered = boxes[one].overlaps(boxes[other])
         assert not covered, (texts[one].get_text(), texts[other].get_text())
-    boxes += [axes.yaxis.label.get_window_extent(renderer) for axes in figure.axes if axes.axison]
+    shown = [axes for axes in figure.axes if axes.axison]
+    boxes += [axes.yaxis.label.get_window_extent(renderer) for axes in shown]
+    titles = [text for axes in shown for text in (axes.title, axes._left_title) if text.get_text()]
+    assert len(titles) == 3 * 3  # the panel's own, and what each kind of band is
+    boxes += [text.get_window_extent(renderer) for text in titles]
+    for one, other in itertools.combinations(boxes[-len(titles) :], 2):
+        assert not one.overlaps(other)
     for box in boxes:
         assert whole.x0 <= box.x0
         assert box.x1 <= whole.x1
@@ -181,20 +188,50 @@ def lab(colour, matrix):
 
 @pytest.mark.parametrize("cones", SEEN)
 def test_colours_stay_apart_for_colour_blind_readers(cones):
-    seen = {name: lab(colour, SEEN[cones]) for name, colour in plot.COLOURS.items()}
+    seen = {name: lab(colour, SEEN[cones]) for name, colour in styles.COLOURS.items()}
     for one, other in itertools.combinations(seen, 2):
         assert np.linalg.norm(seen[one] - seen[other]) > 11.0, (one, other)
 
 
 def test_lines_are_told_apart_in_grey():
-    """By dashes and markers alone."""
-    styles = plot.styles_of(NAMES)
-    looks = {(str(style.dashes), style.marker) for style in styles.values()}
-    assert len(looks) == len(NAMES)
+    """By the marker and its filling alone, whatever the dashes."""
+    found = styles.styles_of(POLICIES)
+    looks = {(style.marker, style.filling) for style in found.values()}
+    assert len(looks) == len(POLICIES)
+    outside = styles.styles_of([f"mine:{n}" for n in range(20)])
+    assert len({(style.marker, str(style.dashes)) for style in outside.values()}) == 20
+    assert not {style.marker for style in outside.values()} & {marker for marker, _ in looks}
 
 
-def test_a_rule_keeps_its_marker_whoever_uses_it():
-    found = plot.styles_of(["ids", "oracle_ids", "mean_oracle_ids", "ids_paper", "ids_gibbs"])
-    assert {style.marker for style in found.values()} == {plot.MARKERS["ids"]}
-    found = plot.styles_of(["oracle", "oracle_ids", "oracle_greedy"])
-    assert {style.colour for style in found.values()} == {plot.COLOURS["oracle"]}
+def test_members_of_a_family_share_a_colour_and_neither_dashes_nor_markers():
+    for family in (["ids", "ids_paper"], ["thompson", "thompson_paper"]):
+        found = styles.styles_of(family).values()
+        assert len({style.colour for style in found}) == 1
+        assert len({style.marker for style in found}) == 2
+        assert len({str(style.dashes) for style in found}) == 2
+    for told in ("oracle", "mean_oracle"):
+        family = styles.styles_of([told, f"{told}_ids", f"{told}_greedy"]).values()
+        assert {style.colour for style in family} == {styles.COLOURS[told]}
+        assert len({style.filling for style in family}) == 1
+        assert len({str(style.dashes) for style in family}) == 3
+        rules = ("thompson", "ids", "greedy")
+        assert [style.marker for style in family] == [styles.MARKERS[rule] for rule in rules]
+
+
+@pytest.mark.parametrize("seeds", [1, 2, 3, 4])
+def test_a_picture_says_what_its_bands_are(drawn, tmp_path, seeds):
+    """Intervals of few seeds are as wide as the panel, and are left out."""
+    curves = curves_of({"ids": 3.0, "greedy": 9.0}, seeds=seeds)
+    plot.regret_plot(tmp_path / "x.png", curves, title="t", stamp="Made at commit abc.")
+    (figure,) = drawn
+    above, below = figure.axes
+    assert above.get_title() == "t"
+    told = "one seed, no band" if seeds == 1 else "mean over the seeds, band ± 1 standard error"
+    assert above.get_title(loc="left") == told
+    assert len(above.collections) == (0 if seeds == 1 else 2)
+    told = "mean of the pairs, band 95 % t interval"
+    if seeds < 4:
+        told = "mean of the pairs; no interval below 4 seeds"
+    assert below.get_title(loc="left") == told
+    assert len(below.collections) == (0 if seeds < 4 else 1)
+    assert [text.get_text() for text in figure.texts] == ["Made at commit abc."]
