@@ -1,4 +1,4 @@
-"""The commit that results were made at, kept beside them policy by policy."""
+"""The commit that results were made at, kept beside them by the name of each result."""
 
 import functools
 import json
@@ -11,7 +11,7 @@ from launch import files
 from launch.settings import ConfigError
 
 FILE = "commits.json"
-UNKNOWN = "unknown"
+UNKNOWN, DIRTY = "unknown", "-dirty"
 
 
 @functools.cache
@@ -30,8 +30,13 @@ def current() -> str:
     return found.stdout.strip() if found.returncode == 0 else UNKNOWN
 
 
+def names_code(commit: str) -> bool:
+    """Whether a commit says which code it was: many trees are dirty, or unknown."""
+    return commit != UNKNOWN and not commit.endswith(DIRTY)
+
+
 def load(folder: Path) -> dict[str, list[str]]:
-    """The commits that each policy of a run was made at; none where nobody kept them."""
+    """The commits that each result in a folder was made at; none where nobody kept them."""
     path = folder / FILE
     try:
         held = json.loads(path.read_text()) if path.exists() else {}
@@ -40,26 +45,44 @@ def load(folder: Path) -> dict[str, list[str]]:
         raise ConfigError(f"workdir: cannot read {path}: {error}") from error
 
 
-def begin(folder: Path, waiting: Iterable[str], commit: str) -> None:
-    """Notes that the policies that wait are run at a commit; one with a checkpoint was begun."""
-    held = load(folder)
-    for name in waiting:
-        begun = files.checkpoint_path(folder, name).exists()
-        before = held.get(name, [UNKNOWN]) if begun else []
-        held[name] = list(dict.fromkeys([*before, commit]))
-    if held:
-        files.write_json(folder / FILE, held)
+def note(folder: Path, name: str, *, resumed: bool = False) -> str:
+    """Notes that a result is made now, and returns the commit of this code.
+
+    Args:
+      folder: where the result goes.
+      name: a policy, or the name of a file.
+      resumed: whether it was begun before, so that it has that commit too.
+    """
+    held, commit = load(folder), current()
+    before = held.get(name, [UNKNOWN]) if resumed else []
+    held[name] = list(dict.fromkeys([*before, commit]))
+    files.write_json(folder / FILE, held)
+    return commit
+
+
+def kept(folder: Path, policies: Iterable[str], parts: Iterable[str]) -> dict[str, list[str]]:
+    """The commits of what a command finds in a folder and does not make anew, by name.
+
+    Args:
+      folder: of a run.
+      policies: the policies that are asked for; what is finished beside them is kept as well.
+      parts: names of files that are kept.
+    """
+    noted = load(folder)
+    begun = [name for name in policies if files.checkpoint_path(folder, name).exists()]
+    names = [*files.load_curves(folder), *begun, *(p for p in parts if (folder / p).exists())]
+    return {name: noted.get(name, [UNKNOWN]) for name in names}
 
 
 def made_at(folder: Path, name: str) -> str:
-    """The commit, or commits, that a policy of a run was made at."""
+    """The commit, or commits, that a result in a folder was made at."""
     return " and ".join(load(folder).get(name, [UNKNOWN]))
 
 
 def stamp(commits: Iterable[str]) -> str:
-    """One sentence about the commits of many runs."""
+    """One sentence about the commits of many results."""
     found = Counter(commits)
     if len(found) == 1:
         return f"Made at commit {next(iter(found))}."
     each = ", ".join(f"{commit} ({number})" for commit, number in found.items())
-    return f"Made at several commits, each with its number of runs: {each}."
+    return f"Made at several commits, each with its number of results: {each}."

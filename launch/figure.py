@@ -1,4 +1,4 @@
-"""Runs the experiments of a figure, one a panel, to one picture and one table.
+r"""Runs the experiments of a figure, one a panel, to one picture and one table.
 
 python -m launch.figure --config=configs/figure1.py --workdir=DIR [--config.seeds=4 ...]
 

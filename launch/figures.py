@@ -13,7 +13,8 @@ python -m launch.figures [--workdir=results/figures] [--only=figure1,steps] [--s
 
 Each goes to a folder of its own name. One bar tells the time left over all of them. Started again,
 the command skips what is finished, and resumes what was interrupted. Every table says which commit
-it was made at; results of another commit are not added to, unless --mixed allows it.
+it was made at; results of another commit, of an unknown one, or of changes that nobody committed
+are not added to, unless --mixed allows it.
 """
 
 import functools
@@ -33,7 +34,7 @@ from launch.usage import usage
 WORKDIR = flags.DEFINE_string("workdir", "results/figures", "Where the results go.")
 ONLY = flags.DEFINE_list("only", [], "Names of what is made; none makes all.")
 SMALL = flags.DEFINE_bool("small", False, "A rehearsal: two seeds of small matrices.")
-MIXED = flags.DEFINE_bool("mixed", False, "Adds to results that were made at another commit.")
+MIXED = flags.DEFINE_bool("mixed", False, "Adds to results of another, unknown or dirty commit.")
 
 SEEDS = 10
 # What a rehearsal changes; recorded data keep their rows.
@@ -99,17 +100,24 @@ def makers(
 
 
 def check_commits(made: Iterable[plans.Plan], commit: str) -> None:
-    """Refuses to add to results that were made at another commit."""
+    """Refuses to add to results that were, or may have been, made by other code than a commit's."""
     for plan in made:
         for title, folder in plan.folders.items():
-            held = commits.load(folder)
-            for name in policy_names(plan.experiments[title]):
-                others = set(held.get(name, [])) - {commit}
+            asked = policy_names(plan.experiments[title])
+            for name, found in commits.kept(folder, asked, plan.parts).items():
+                others = [one for one in found if one != commit or not commits.names_code(one)]
                 if others:
-                    raise ConfigError(
-                        f"workdir: {folder} holds {name} of commit {', '.join(sorted(others))}, and"
-                        f" this is {commit}; choose another directory, or say --mixed"
-                    )
+                    told = f"workdir: {folder} holds {name} of commit {', '.join(others)}"
+                    raise ConfigError(f"{told}{_fix(commit)}, or say --mixed")
+
+
+def _fix(commit: str) -> str:
+    """What to do about results of other code, where this code is of a commit."""
+    if commit == commits.UNKNOWN:
+        return "; work in a clone, where git names the commit, and choose another directory"
+    if not commits.names_code(commit):
+        return f", and this is {commit}; commit what you changed, and choose another directory"
+    return f", and this is {commit}; choose another directory"
 
 
 def make(

@@ -1,4 +1,4 @@
-"""How well the model predicts what it has not seen, over a grid of its settings.
+r"""How well the model predicts what it has not seen, over a grid of its settings.
 
 python -m launch.heldout --config=configs/jester.py --config.first_seed=1000 --config.seeds=4 \
   --seen=0.05,0.2 --grid="loadings=gamma,signed noise_spread=0.0,0.35"

@@ -60,18 +60,17 @@ def plan_of(made: dict[str, ConfigDict], workdir: Path) -> plans.Plan:
     folders = {title: workdir / title.replace(" ", "_") for title in made}
 
     def report(summaries: plans.Summaries) -> None:
-        stamp = plans.stamp(folders, summaries)
+        stamp = plans.stamp(summaries)
         curves = {title: files.load_curves(folders[title]) for title in summaries}
         plot.panels_plot(workdir / "figure.png", curves, stamp=stamp)
         texts = {
-            "table.csv": tables.rows(summaries, plan.made_at),
+            "table.csv": tables.rows(summaries),
             "table.md": tables.markdown(summaries, stamp),
         }
         for name, text in texts.items():
             files.write_text(workdir / name, text)
 
-    plan = plans.Plan(made, folders, report)
-    return plan
+    return plans.Plan(made, folders, report)
 
 
 def make(config: ConfigDict, workdir: Path) -> plans.Summaries:

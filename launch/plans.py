@@ -19,6 +19,7 @@ class Plan(NamedTuple):
     experiments: dict[str, ConfigDict]  # by title, each as `validation.resolve` returned it
     folders: dict[str, Path]  # where the results of each go
     report: Callable[[Summaries], None]  # called after each experiment with all that are finished
+    parts: tuple[str, ...] = ()  # files that are kept beside each run
 
     def waiting(self, title: str) -> list[str]:
         """The policies of an experiment that are not finished."""
@@ -26,17 +27,11 @@ class Plan(NamedTuple):
         names = settings.policy_names(self.experiments[title])
         return [name for name in names if name not in done]
 
-    def made_at(self, title: str, name: str) -> str:
-        """The commit that a policy of an experiment was made at."""
-        return commits.made_at(self.folders[title], name)
 
-
-def stamp(folders: dict[str, Path], summaries: Summaries) -> str:
+def stamp(summaries: Summaries) -> str:
     """One sentence about the commits that the summaries were made at."""
     return commits.stamp(
-        commits.made_at(folders[title], name)
-        for title, summary in summaries.items()
-        for name in summary["policies"]
+        one["commit"] for summary in summaries.values() for one in summary["policies"].values()
     )
 
 
@@ -112,8 +107,7 @@ def run(plans: Sequence[Plan]) -> list[Summaries]:
         for plan in plans:
             found.append({})
             for title, config in plan.experiments.items():
-                folder = plan.folders[title]
-                commits.begin(folder, plan.waiting(title), commits.current())
-                found[-1][title] = runner.run(config, folder, Share(bar, cost(config)))
+                each = Share(bar, cost(config))
+                found[-1][title] = runner.run(config, plan.folders[title], each)
                 plan.report(found[-1])
     return found

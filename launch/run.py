@@ -25,7 +25,8 @@ def main(arguments: Sequence[str]) -> None:
     summary = run_in_workdir(arguments, CONFIG.value, WORKDIR.value, runner.run)
     print(tables.table(summary))
     ids = ", ids.csv" if CONFIG.value.data == "table" else ""
-    print(f"\ncurves.npz, summary.json, config.json{ids} and regret.png are in {WORKDIR.value}")
+    left = f"curves.npz, summary.json, config.json, commits.json{ids} and regret.png"
+    print(f"\n{left} are in {WORKDIR.value}")
 
 
 if __name__ == "__main__":

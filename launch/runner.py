@@ -8,7 +8,7 @@ from typing import Any
 from ml_collections import ConfigDict
 from tqdm import tqdm
 
-from launch import data, experiment, files, plot, settings, tables, validation
+from launch import commits, data, experiment, files, plot, settings, tables, validation
 from launch.command import CompileClock, announce
 from smc_jax.completion.stopping import HeldOut
 from smc_jax.simulation.loop import Loop
@@ -102,6 +102,8 @@ def record(
     summary = tables.summarise(ordered, times, config.reference)
     summary["best"] = "exact" if experiment.best_is_exact(config) else "upper bound"
     summary["setting"] = setting(config)
+    for name, described in summary["policies"].items():
+        described["commit"] = commits.made_at(workdir, name)
     if experiment.checks_completion(config):
         for name, one in ordered.items():
             errors = HeldOut(one.completion_error, one.zero_error)
@@ -112,7 +114,8 @@ def record(
     # The summary first: a policy counts as finished once its curves are there.
     files.write_json(workdir / "summary.json", summary)
     files.save_curves(workdir, ordered)
-    plot.regret_plot(workdir / "regret.png", ordered, title=describe(config))
+    stamp = commits.stamp(one["commit"] for one in summary["policies"].values())
+    plot.regret_plot(workdir / "regret.png", ordered, title=describe(config), stamp=stamp)
     return summary
 
 
@@ -142,6 +145,7 @@ def run(config: ConfigDict, workdir: Path, overall: tqdm | None = None) -> dict[
         return record(config, workdir, finished, times)
     sweep_of = experiment.sweeps(config)
     for name, checkpoint in waiting.items():
+        commits.note(workdir, name, resumed=checkpoint.exists())
         if overall is None:
             with tqdm(total=settings.refits(config), desc=f"{name:<10}", unit="refit") as bar:
                 ran = run_policy(config, name, sweep_of, checkpoint, clock, bar)

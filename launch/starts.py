@@ -46,12 +46,14 @@ def plan(config: ConfigDict, workdir: Path, seen: float) -> plans.Plan:
         found = {title: figures(experiments[title], folders[title], seen) for title in summaries}
         for title, summary in summaries.items():
             found[title]["seconds"] = summary["policies"][POLICY]["seconds"]
-            found[title]["commit"] = commits.made_at(folders[title], POLICY)
-        stamp = plans.stamp(folders, summaries)
+            found[title]["commit"] = summary["policies"][POLICY]["commit"]
+            found[title]["fit_commit"] = commits.made_at(folders[title], FIT)
+        made_at = [one[of] for one in found.values() for of in ("commit", "fit_commit")]
+        stamp = commits.stamp(made_at)
         files.write_text(workdir / "ablation.md", markdown(found, stamp))
         files.write_text(workdir / "ablation.csv", as_csv(found))
 
-    return plans.Plan(experiments, folders, report)
+    return plans.Plan(experiments, folders, report, parts=(FIT,))
 
 
 def figures(config: ConfigDict, folder: Path, seen: float) -> dict[str, Any]:
@@ -69,6 +71,7 @@ def figures(config: ConfigDict, folder: Path, seen: float) -> dict[str, Any]:
             "seen": seen,
             "ELBO": [float(one.elbo) for one in found],
             "RMSE": [float(one.error) for one in found],
+            "commit": commits.note(folder, FIT),
         }
         files.write_json(path, fits)
     regret = files.load_curves(folder)[POLICY].regret[:, -1]
@@ -103,5 +106,6 @@ def as_csv(found: dict[str, dict[str, Any]]) -> str:
         for name in DIGITS:
             error = standard_error(one[name])
             values += [float(one[name].mean()), tables.number(error)]
-        cells.append([*title.split(), *values, one["seconds"], one["commit"]])
-    return tables.csv_text(["start", "optimiser", *head, "seconds", "commit"], cells)
+        cells.append([*title.split(), *values, one["seconds"], one["commit"], one["fit_commit"]])
+    last = ["seconds", "commit", "fit_commit"]
+    return tables.csv_text(["start", "optimiser", *head, *last], cells)

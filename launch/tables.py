@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -107,13 +107,13 @@ def summarise(
             for base in BASES
             if base in policies
         }
-    return {"policies": policies}
+    return {"policies": policies, "reference": reference}
 
 
-def references_of(policies: dict[str, Any]) -> list[str]:
+def references_of(summary: dict[str, Any]) -> list[str]:
     """Whom the policies of a summary are compared with: a reference that was asked for first."""
-    found = dict.fromkeys(other for one in policies.values() for other in one["paired"])
-    return [*(name for name in found if name not in REFERENCES), *REFERENCES]
+    asked = summary["reference"]
+    return list(dict.fromkeys((*([] if asked is None else [asked]), *REFERENCES)))
 
 
 def table(summary: dict[str, Any]) -> str:
@@ -126,6 +126,8 @@ def table(summary: dict[str, Any]) -> str:
     about = "cumulative regret at fractions of the horizon, mean ± standard error over the seeds"
     if summary.get("best") == "upper bound":
         about += "; measured from an upper bound on the best sequence"
+    if bases:
+        about += "; / NAME: the regret at 100 % divided by that of NAME"
     lines = [about, head + f"{'rank':>7}{'seconds':>9}{'compile':>9}"]
     lines += [f"{name:<{width}}{_row(one, bases)}" for name, one in policies.items()]
     for name, one in policies.items():
@@ -133,7 +135,7 @@ def table(summary: dict[str, Any]) -> str:
             lines.append(
                 f"{name}: stopped early, after {np.mean(one['picks']):.1f} picks on average"
             )
-    return "\n".join(lines + _differences(policies) + _ratios(policies))
+    return "\n".join(lines + _differences(summary) + _ratios(policies))
 
 
 def _row(one: dict[str, Any], bases: list[str]) -> str:
@@ -151,19 +153,29 @@ def _row(one: dict[str, Any], bases: list[str]) -> str:
     return line + f"{rank:>7}" + "".join(f"{text:>9}" for text in cells)
 
 
-def _differences(policies: dict[str, Any]) -> list[str]:
-    """A line for each pair of a policy and a reference, each pair once."""
-    lines, told = [], set()
-    for reference in references_of(policies):
-        for name, one in policies.items():
-            if reference in one["paired"] and name not in told:
+def _differences(summary: dict[str, Any]) -> list[str]:
+    """A line for each pair of a policy and a reference, each pair once.
+
+    A reference that was asked for comes first, with a heading of its own.
+    """
+    found: dict[str, list[str]] = {}
+    for reference in references_of(summary):
+        lines = []
+        for name, one in summary["policies"].items():
+            if reference in one["paired"] and name not in found:
                 mean, low, high = one["paired"][reference]
                 lines.append(
                     f"{name} - {reference} at 100 %: {mean:+.1f}, 95 % interval"
                     f" [{low:+.1f}, {high:+.1f}]"
                 )
-        told.add(reference)
-    return lines
+        found[reference] = lines
+    asked = summary["reference"]
+    if asked is None:
+        return [line for lines in found.values() for line in lines]
+    own = found.pop(asked) or ["none: pairs take two seeds, and runs of the same length"]
+    others = [line for lines in found.values() for line in lines]
+    heading = ["differences from other policies, paired by seed:"] if others else []
+    return [f"differences from the reference {asked}, paired by seed:", *own, *heading, *others]
 
 
 def _ratios(policies: dict[str, Any]) -> list[str]:
@@ -210,19 +222,12 @@ def csv_text(head: list[str], rows: Iterable[list[Any]]) -> str:
 
 
 def _all_references(summaries: dict[str, dict[str, Any]]) -> list[str]:
-    each = (references_of(summary["policies"]) for summary in summaries.values())
+    each = (references_of(summary) for summary in summaries.values())
     return list(dict.fromkeys(name for references in each for name in references))
 
 
-def rows(
-    summaries: dict[str, dict[str, Any]], made_at: Callable[[str, str], str] | None = None
-) -> str:
-    """The panels of a figure as CSV: one row a panel and policy, empty where there is no figure.
-
-    Args:
-      summaries: of each panel by its title.
-      made_at: from a panel's title and a policy to the commit that the figures were made at.
-    """
+def rows(summaries: dict[str, dict[str, Any]]) -> str:
+    """The panels of a figure as CSV: one row a panel and policy, empty where there is no figure."""
     references, percents = _all_references(summaries), list(map(str, FRACTIONS))
     met = {name for summary in summaries.values() for name in summary["policies"]}
     along, bases = ([n for n in names if n in met] for names in (ALONG, BASES))
@@ -231,7 +236,7 @@ def rows(
     head += [f"minus_{other}{end}" for other in references for end in ends]
     head += [f"minus_{other}_{p}{end}" for other in along for p in percents for end in ends]
     head += [f"ratio_{base}_{p}" for base in bases for p in percents]
-    head += ["effective_rank", "seconds", "compile"]
+    head += ["effective_rank", "seconds", "compile", "commit"]
     lines = []
     for title, summary in summaries.items():
         for name, one in summary["policies"].items():
@@ -243,10 +248,8 @@ def rows(
                     values += one["paired_along"].get(other, {}).get(p, 3 * [None])
             values += [one["ratio"].get(base, {}).get(p) for base in bases for p in percents]
             values += [one["effective_rank"], one["seconds"], one["compile_seconds"]]
-            stamp = [] if made_at is None else [made_at(title, name)]
-            lines.append([title, name, *values, *stamp])
-    stamped = [] if made_at is None else ["commit"]
-    return csv_text(["panel", "policy", *head, *stamped], lines)
+            lines.append([title, name, *values, one["commit"]])
+    return csv_text(["panel", "policy", *head], lines)
 
 
 def markdown(summaries: dict[str, dict[str, Any]], stamp: str = "") -> str:
@@ -258,7 +261,7 @@ def markdown(summaries: dict[str, dict[str, Any]], stamp: str = "") -> str:
     ]
     for title, summary in summaries.items():
         policies = summary["policies"]
-        references = [name for name in references_of(policies) if name in policies]
+        references = [name for name in references_of(summary) if name in policies]
         head = ["policy", *(f"{percent} %" for percent in FRACTIONS)]
         head += [f"minus {other}" for other in references] + ["effective rank", "seconds"]
         lines += ["", f"**{title}** (H = {summary['setting']['horizon']:,})", ""]

@@ -1,4 +1,4 @@
-"""Regret of one policy over a grid of its own settings, in every panel of a figure.
+r"""Regret of one policy over a grid of its own settings, in every panel of a figure.
 
 python -m launch.tune --config=configs/figure1.py --policy=empirical --config.first_seed=1000 \
   --config.seeds=4 --grid="strength=1,5,20 floor=0.03,0.1"

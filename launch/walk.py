@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from ml_collections import ConfigDict
 
-from launch import commits, files, plans, tables, validation
+from launch import files, plans, tables, validation
 from launch.settings import ConfigError
 from smc_jax.policies.registry import IDS_TO_THE_LETTER
 from smc_jax.simulation.regret import FRACTIONS
@@ -29,7 +29,8 @@ def cases(ours: Mapping[str, Any]) -> list[Case]:
     """The way from the paper's settings to ours, and ours with each change taken back.
 
     Each case on the way differs from the case before in one setting; the last one is ours. Each
-    case after it differs from ours in one setting.
+    case after it differs from ours in one setting. The last change taken back is the case before
+    ours again, and its title says so.
     """
     ends = {name: ours[name] for name in IDS_TO_THE_LETTER}
     changed = [name for name, value in IDS_TO_THE_LETTER.items() if ends[name] != value]
@@ -38,9 +39,13 @@ def cases(ours: Mapping[str, Any]) -> list[Case]:
         settings = made[-1].settings | {name: ends[name]}
         made.append(Case(f"+ {_told(name, ends[name])}", settings))
     made[-1] = made[-1]._replace(title=f"{made[-1].title} = ours")
+    on_the_way = {case.folder(): case.title for case in made}
     for name in changed:
         back = IDS_TO_THE_LETTER[name]
-        made.append(Case(f"ours, but {_told(name, back)}", ends | {name: back}))
+        case = Case(f"ours, but {_told(name, back)}", ends | {name: back})
+        if same := on_the_way.get(case.folder()):
+            case = case._replace(title=f"{case.title} (the same run as: {same})")
+        made.append(case)
     return made
 
 
@@ -71,7 +76,7 @@ def plan(config: ConfigDict, workdir: Path) -> plans.Plan:
 
     def report(summaries: plans.Summaries) -> None:
         lines = rows(made, ours, folders, summaries)
-        stamp = plans.stamp(folders, summaries)
+        stamp = plans.stamp(summaries)
         setting = next(iter(summaries.values()))["setting"]
         files.write_text(workdir / "steps.md", markdown(lines, setting, stamp))
         files.write_text(workdir / "steps.csv", as_csv(lines))
@@ -100,8 +105,7 @@ def rows(
         if name in summaries:
             one = summaries[name]["policies"][POLICY]
             compared = tables.paired(name, curves, [ours.folder()]).get(ours.folder(), {})
-            commit = commits.made_at(folders[name], POLICY)
-            found.append(Row(case.title, one["regret"], one["sem"], compared, commit))
+            found.append(Row(case.title, one["regret"], one["sem"], compared, one["commit"]))
     return found
 
 
@@ -112,6 +116,7 @@ def markdown(lines: list[Row], setting: Mapping[str, Any], stamp: str) -> str:
         "Cumulative regret of IDS at fractions of the horizon, mean ± standard error, and paired"
         " differences from ours with 95 % intervals. `to the letter` is the paper's algorithm; each"
         " line with a plus changes one more setting; each line after ours takes one change back."
+        " The last line is the line before ours again: both take back the last change."
     )
     about = f"Data: {setting['data']}, {setting['rows']} x {setting['columns']}"
     if setting["true_rank"] is not None:

@@ -48,7 +48,7 @@ def test_a_figure_is_a_run_a_panel_with_a_picture_and_tables(tmp_path, computed,
     assert contents(tmp_path).keys() == {"figure.png", "table.csv", "table.md"}
     for rank in (1, 2):
         folder = tmp_path / f"true_rank_{rank}"
-        assert contents(folder).keys() == FILES | {"commits.json"}
+        assert contents(folder).keys() == FILES
         assert strict_json(folder / "config.json")["config"]["true_rank"] == rank
     rows = list(csv.DictReader(io.StringIO((tmp_path / "table.csv").read_text())))
     assert [(row["panel"], row["policy"]) for row in rows] == [
@@ -87,6 +87,8 @@ def test_tables_compare_with_greedy_and_with_each_oracle_along_the_horizon():
     times = {name: {"seconds": 1.0, "compile_seconds": 2.0} for name in names}
     summary = tables.summarise(made, times)
     summary["setting"] = {"horizon": 40}
+    for one in summary["policies"].values():
+        one["commit"] = "abc"
     at = {"10": 3, "25": 9, "50": 19, "100": 39}
     for name, one in summary["policies"].items():
         assert one["paired_along"].keys() == {*names} - {"ids", name}
@@ -101,7 +103,7 @@ def test_tables_compare_with_greedy_and_with_each_oracle_along_the_horizon():
                 ratio = regret[name][:, pick].mean() / regret[base][:, pick].mean()
                 assert one["ratio"][base][percent] == pytest.approx(ratio)
     assert summary["policies"]["ids"]["paired"].keys() == {"oracle", "greedy"}
-    rows = list(csv.DictReader(io.StringIO(tables.rows({"one": summary}, lambda *of: "abc"))))
+    rows = list(csv.DictReader(io.StringIO(tables.rows({"one": summary}))))
     one = summary["policies"]["oracle"]
     assert rows[2]["commit"] == "abc"
     found = [float(rows[2][f"minus_greedy_25{end}"]) for end in ("", "_low", "_high")]
@@ -122,6 +124,37 @@ def test_tables_compare_with_greedy_and_with_each_oracle_along_the_horizon():
     ratios = summary["policies"]["ids"]["ratio"]["oracle_ids"].values()
     told = f"ids / oracle_ids at 10, 25, 50, 100 %: {', '.join(f'{r:.2f}' for r in ratios)}"
     assert told in printed.splitlines()
+    assert printed.splitlines()[0].endswith("; / NAME: the regret at 100 % divided by that of NAME")
+
+
+@pytest.mark.parametrize("reference", ["greedy", "oracle_ids"])
+def test_the_reference_that_was_asked_for_comes_first_in_the_printed_table(reference):
+    """Also one that all policies are compared with anyway."""
+    rng = np.random.default_rng(0)
+    names = ("ids", "greedy", "oracle_ids", "random")
+    none = dict.fromkeys(Curves._fields, np.zeros((3, 1))) | {"rows": np.zeros((3, 40), int)}
+    made = {name: Curves(**none | {"regret": rng.random((3, 40)).cumsum(1)}) for name in names}
+    times = {name: {"seconds": 1.0, "compile_seconds": 2.0} for name in names}
+    summary = tables.summarise(made, times, reference)
+    summary["setting"] = {"horizon": 40}
+    assert tables.references_of(summary)[0] == reference
+    lines = tables.table(summary).splitlines()
+    begin = lines.index(f"differences from the reference {reference}, paired by seed:")
+    end = lines.index("differences from other policies, paired by seed:")
+    others = [name for name in names if name != reference]
+    assert [line.partition(" at 100 %: ")[0] for line in lines[begin + 1 : end]] == [
+        f"{name} - {reference}" for name in others
+    ]
+    assert not any(f"- {reference} at" in line for line in lines[end:])
+    heads = tables.markdown({"one": summary}).splitlines()
+    assert any(f"| 100 % | minus {reference} |" in line for line in heads)
+    plain = tables.table(tables.summarise(made, times))
+    assert "paired by seed" not in plain
+    assert "ids - greedy at 100 %: " in plain
+    alone = {name: Curves(*(x[:1] for x in one)) for name, one in made.items()}
+    last = tables.table(tables.summarise(alone, times, reference)).splitlines()
+    told = "none: pairs take two seeds, and runs of the same length"
+    assert last[last.index(lines[begin]) + 1] == told
 
 
 def test_the_horizon_of_a_panel_is_read_either_way():

@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 from launching import ROOT, STEPS, assert_same_curves, begin, load
+from ml_collections import ConfigDict
 
 from launch import commits, figures, plans, settings
 from launch.settings import ConfigError
@@ -117,16 +118,67 @@ def test_every_table_says_which_commit_it_was_made_at(tmp_path, computed, at):
     assert "abc (2), xyz (2)" in (folder / "table.md").read_text()
 
 
-def test_a_policy_that_was_begun_at_another_commit_has_both(tmp_path):
-    commits.begin(tmp_path, ["ids", "random"], "abc")
+def plan_of(folder, names="ids,random", parts=()):
+    """A plan of one run, which says what it would keep."""
+    return plans.Plan({"one": ConfigDict({"policies": names})}, {"one": folder}, print, parts)
+
+
+def test_a_policy_that_was_begun_at_another_commit_has_both(tmp_path, at):
+    at("abc")
+    assert commits.note(tmp_path, "ids") == "abc"
+    commits.note(tmp_path, "random")
     (tmp_path / "ids.checkpoint.npz").write_bytes(b"")
-    commits.begin(tmp_path, ["ids", "random"], "xyz")
+    at("xyz")
+    commits.note(tmp_path, "ids", resumed=True)
+    commits.note(tmp_path, "random")
     assert commits.load(tmp_path) == {"ids": ["abc", "xyz"], "random": ["xyz"]}
+    # What was noted and left nothing behind is made anew, whatever the commit.
+    assert commits.kept(tmp_path, ["ids", "random"], []) == {"ids": ["abc", "xyz"]}
+    with pytest.raises(ConfigError, match=r"holds ids of commit abc, and this is xyz; choose"):
+        figures.check_commits([plan_of(tmp_path)], "xyz")
+    figures.check_commits([plan_of(tmp_path, "random")], "none of them")
     assert commits.made_at(tmp_path, "ids") == "abc and xyz"
     assert commits.made_at(tmp_path, "greedy") == "unknown"
     (tmp_path / commits.FILE).write_text("[1")
     with pytest.raises(ConfigError, match=r"^workdir: cannot read .*commits\.json"):
         commits.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("held", "here", "fix"),
+    [
+        (None, "abc", ", and this is abc; choose another directory"),
+        ("unknown", "abc", ", and this is abc; choose another directory"),
+        ("abc-dirty", "abc", ", and this is abc; choose another directory"),
+        ("abc-dirty", "abc-dirty", ", and this is abc-dirty; commit what you changed, and choose"),
+        ("abc", "abc-dirty", ", and this is abc-dirty; commit what you changed, and choose"),
+        ("unknown", "unknown", "; work in a clone, where git names the commit, and choose"),
+    ],
+)
+def test_code_that_no_commit_names_is_never_the_same(tmp_path, at, held, here, fix):
+    """Two trees that are dirty, or unknown, look alike and need not be."""
+    (tmp_path / "fit.json").write_text("{}")
+    (tmp_path / "random.checkpoint.npz").write_bytes(b"")
+    if held is not None:
+        at(held)
+        for name in ("random", "fit.json"):
+            commits.note(tmp_path, name)
+    for plan, name in (
+        (plan_of(tmp_path), "random"),
+        (plan_of(tmp_path, "ids", ("fit.json",)), "fit.json"),
+    ):
+        told = rf"^workdir: .* holds {name} of commit {held or 'unknown'}{fix}.*, or say --mixed$"
+        with pytest.raises(ConfigError, match=told):
+            figures.check_commits([plan], here)
+
+
+def test_results_of_this_commit_are_added_to(tmp_path, at):
+    at("abc")
+    for name in ("random", "fit.json"):
+        commits.note(tmp_path, name)
+    (tmp_path / "fit.json").write_text("{}")
+    (tmp_path / "random.checkpoint.npz").write_bytes(b"")
+    figures.check_commits([plan_of(tmp_path, parts=("fit.json",))], "abc")
 
 
 def test_the_commit_is_what_git_says_or_unknown(monkeypatch):

@@ -29,7 +29,7 @@ from launching import (
 )
 from ml_collections import ConfigDict
 
-from launch import command, experiment, files, runner, settings, tables
+from launch import command, commits, experiment, files, runner, settings, tables
 from launch.settings import ConfigError
 from smc_jax.simulation.regret import Curves
 
@@ -129,9 +129,14 @@ def test_a_finished_run_is_not_computed_again(workdir, computed):
     assert_same_curves(load(workdir), before)
 
 
-def test_a_policy_is_added_to_the_finished_ones(workdir, computed):
-    before = load(workdir)
+def test_a_policy_is_added_to_the_finished_ones(workdir, computed, monkeypatch):
+    before, made = load(workdir), commits.current()
+    assert strict_json(workdir / "commits.json") == {"thompson": [made], "random": [made]}
+    monkeypatch.setattr(commits, "current", lambda: "abc")
     summary = runner.run(tiny({"policies": "oracle,random"}), workdir)
+    stamps = {"oracle": "abc", "random": made, "thompson": made}
+    assert {name: one["commit"] for name, one in summary["policies"].items()} == stamps
+    assert strict_json(workdir / "summary.json") == summary
     assert computed == ["oracle"]
     after = load(workdir)
     assert_same_curves({key: after[key] for key in before}, before)
@@ -236,7 +241,7 @@ def test_a_regret_that_is_not_finite_is_never_written(tmp_path, monkeypatch):
     monkeypatch.setattr(experiment, "environment", broken)
     with pytest.raises(FloatingPointError, match=r"^the regret of seed 5 is not finite at pick 0$"):
         runner.run(tiny({"policies": "random"}), tmp_path)
-    assert contents(tmp_path).keys() == {"config.json"}
+    assert contents(tmp_path).keys() == {"config.json", "commits.json"}
     with pytest.raises(SystemExit, match="2"), command.one_line():
         runner.run(tiny({"policies": "random"}), tmp_path)
 

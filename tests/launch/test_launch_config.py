@@ -1,10 +1,12 @@
 """Configs made from the factories' signatures, and one line for a field that cannot be used."""
 
+import ast
+import itertools
 import json
 import re
 
 import pytest
-from launching import CONFIG, InterruptedBar, assert_same_curves, begin, load, tiny
+from launching import CONFIG, ROOT, InterruptedBar, assert_same_curves, begin, load, tiny
 
 from configs import figure2, jester, ml1m, movielens, replay, synthetic, table
 from launch import config, data, experiment, runner, usage, validation
@@ -326,6 +328,17 @@ def test_help_tells_every_field_and_ends_well(tmp_path):
         printed, complaint = process.communicate()
         assert process.returncode == 0, complaint
         assert f"python -m launch.{module}" in printed
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "launch").glob("*.py")), ids=lambda path: path.stem)
+def test_help_loses_no_backslash(path):
+    """A command that goes on in the next line can be copied as it is printed."""
+    said = ast.parse(path.read_text()).body[0]
+    printed = said.value.value.split("\n")
+    assert len(printed) == said.end_lineno - said.lineno + 1
+    for line, after in itertools.pairwise(printed):
+        goes_on = re.match("(python -m|  --)", line) and after.startswith("  --")
+        assert line.endswith(" \\") == bool(goes_on), line
 
 
 @pytest.mark.parametrize(

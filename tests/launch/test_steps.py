@@ -3,6 +3,7 @@
 import csv
 import io
 import itertools
+import json
 import re
 
 import numpy as np
@@ -12,7 +13,7 @@ from scipy import stats
 from tqdm import tqdm
 
 from configs import jester, synthetic
-from launch import plans, settings, starts, validation, walk
+from launch import commits, plans, settings, starts, validation, walk
 from launch.settings import ConfigError
 from smc_jax.policies.registry import IDS_TO_THE_LETTER
 
@@ -43,7 +44,7 @@ def test_each_case_differs_from_its_neighbour_in_one_setting():
         "ours, but conditioned=False",
         "ours, but scope=covariance",
         "ours, but gain=histogram",
-        "ours, but best_of=1",
+        "ours, but best_of=1 (the same run as: + gain=gaussian)",
     ]
     assert made[0].settings == IDS_TO_THE_LETTER
     assert made[4].settings == OURS
@@ -98,9 +99,10 @@ def test_the_table_says_what_the_curves_say_and_a_stop_changes_nothing(
     ours = runs[walk.Case("", IDS_TO_THE_LETTER | {"best_of": 3}).folder()]
     letter = runs[walk.Case("", IDS_TO_THE_LETTER).folder()]
     rows = read(tmp_path / "whole" / "steps.csv")
-    titles = ["to the letter", "+ best_of=3 = ours", "ours, but best_of=1"]
+    titles = ["to the letter", "+ best_of=3 = ours"]
+    titles.append("ours, but best_of=1 (the same run as: to the letter)")
     assert [row["settings"] for row in rows] == titles
-    assert {row["commit"] for row in rows} == {plans.commits.current()}
+    assert {row["commit"] for row in rows} == {commits.current()}
     for row, regret in zip(rows, (letter, ours, letter), strict=True):
         for percent, pick in (("10", 1), ("25", 5), ("50", 11), ("100", 23)):
             values = regret[:, pick]
@@ -118,6 +120,7 @@ def test_the_table_says_what_the_curves_say_and_a_stop_changes_nothing(
     text = (tmp_path / "whole" / "steps.md").read_text()
     assert "true rank 2; H = 24; seeds 5 to 6. Made at commit" in text
     assert text.count("\n| ") == 4
+    assert "The last line is the line before ours again" in text
 
     computed.clear()
     before = contents(tmp_path / "whole")
@@ -191,6 +194,10 @@ def test_starts_and_optimisers_have_a_line_each_and_fits_are_kept(tmp_path, monk
     assert float(rows[0]["regret"]) == pytest.approx(regret.mean(), rel=1e-3)
     assert 0.0 < float(rows[0]["RMSE"]) < 2.0
     assert rows[0]["ELBO"] != rows[1]["ELBO"]
+    assert {row[of] for row in rows for of in ("commit", "fit_commit")} == {commits.current()}
+    fit = json.loads((tmp_path / "spectral_adam" / "fit.json").read_text())
+    assert fit["commit"] == commits.current()
+    assert plan.parts == ("fit.json",)
     text = (tmp_path / "ablation.md").read_text()
     assert f"{regret.mean():.1f} ± {regret.std(ddof=1) / np.sqrt(2):.1f} |" in text
 
@@ -202,8 +209,14 @@ def test_starts_and_optimisers_have_a_line_each_and_fits_are_kept(tmp_path, monk
     plans.run([starts.plan(config, tmp_path, 0.5)])
     assert fitted == []
     assert contents(tmp_path) == before
+    made = commits.current()
+    monkeypatch.setattr(commits, "current", lambda: "abc")
     plans.run([starts.plan(config, tmp_path, 0.6)])
     assert len(fitted) == 2
+    row = read(tmp_path / "ablation.csv")[0]
+    assert (row["commit"], row["fit_commit"]) == (made, "abc")
+    told = f"Made at several commits, each with its number of results: {made} (2), abc (2)."
+    assert told in (tmp_path / "ablation.md").read_text()
     assert read(tmp_path / "ablation.csv")[0]["ELBO"] != rows[0]["ELBO"]
     (tmp_path / "spectral_adam" / "fit.json").write_text("{")
     with pytest.raises(ConfigError, match=r"^workdir: cannot read .*fit\.json"):
