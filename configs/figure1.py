@@ -3,11 +3,9 @@
 Command:
   python -m launch.figure --config=configs/figure1.py --workdir=results/figure1
 
-Time: nine of the fifteen policies take a quarter of an hour for ten seeds on two cores, compilation
-included. With --config.horizon_reading=true_rank the horizon is K* (N + D - K*) in the panel of
-true rank K*. `oracle` knows the true covariance, `mean_oracle` the moments of the matrix itself.
-Each of them picks by Thompson draws, as in the paper, by IDS and greedily. `ids_paper` is IDS to
-the letter.
+With --config.horizon_reading=true_rank the horizon is K* (N + D - K*) in the panel of true rank K*.
+`oracle` knows the true covariance, `mean_oracle` the moments of the matrix itself. Each of them
+picks by Thompson draws, as in the paper, by IDS and greedily. `ids_paper` is IDS to the letter.
 
 Expected (seeds 0-9), regret at 100 % of the horizon of 2,600, by true rank:
                 1      5     10     15     20

@@ -3,9 +3,9 @@
 Command:
   python -m launch.figure --config=configs/figure2.py --workdir=results/figure2
 
-Time: ten of the fifteen policies take about two hours for five seeds on one core. `oracle` is the
-paper's near-oracle, which knows the second moment of the whole matrix, `mean_oracle` knows its mean
-and covariance. Each of them picks by Thompson draws, as in the paper, by IDS and greedily.
+`oracle` is the paper's near-oracle, which knows the second moment of the whole matrix;
+`mean_oracle` knows its mean and covariance. Each of them picks by Thompson draws, as in the paper,
+by IDS and greedily.
 """
 
 from ml_collections import config_dict
