@@ -1,22 +1,18 @@
 """What is told of suggestions: against the dense joint Gaussian in float64, and Monte Carlo."""
 
 import functools
-from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
-from problems import dense_entries, in_column, make_problem, one_by_one, with_column_noise
+from engines import COLUMNS, KEY, ROWS, TOLD, dense, described, engine_on, open_entries, spread_out
+from problems import make_problem, one_by_one, with_column_noise
 
 from smc_jax.algebra.extremes import number_th_largest
 from smc_jax.beliefs.base import parameter_draws
-from smc_jax.beliefs.told import told
-from smc_jax.campaign import asking, engine, forecast, outlook
-from smc_jax.campaign.calibration import Calibrator, Errors
-from smc_jax.campaign.matrix import Matrix, Units
-from smc_jax.campaign.snapshot import Fitted
+from smc_jax.campaign import engine
 from smc_jax.model.parameters import Parameters
 from smc_jax.observations import Observations
 from smc_jax.policies import ensemble, ensemble_policy
@@ -25,74 +21,7 @@ from smc_jax.policies.ensemble_policy import Rule
 from smc_jax.policies.ids import Gain, ids
 from smc_jax.policies.registry import POLICIES, make_policy
 from smc_jax.recommender import choose_several, recommender
-from smc_jax.types import Choice, Offer, Outcome
-
-ROWS, COLUMNS = 6, 5
-KEY = jax.random.key(7)
-TOLD = told()
-
-
-def engine_on(monkeypatch, belief, rule="ids", draws=None):
-    """The engine of a campaign whose model is a belief of ours."""
-    monkeypatch.setattr(
-        engine.presets, "campaign", lambda **_: SimpleNamespace(belief=lambda: belief)
-    )
-    if draws is not None:
-        monkeypatch.setattr(engine, "DRAWS", draws)
-    return engine.engine.__wrapped__(rank=3, fixed_noise=None, rule=rule)
-
-
-def spread_out(parameters):
-    """A belief of ever other intercepts, loadings and noises around these parameters."""
-
-    def draw(key, state):
-        shift, size = jax.random.normal(key, (ROWS,)), jnp.exp(0.3 * jax.random.normal(key))
-        return state._replace(
-            intercepts=state.intercepts + 0.4 * shift,
-            loadings=size * state.loadings,
-            sigma=size * state.sigma,
-        )
-
-    return told()._replace(init=lambda key, data, prior=None: parameters, draw=draw, point=False)
-
-
-def dense(parameters, looks, n):
-    """Mean [D] and covariance [D, D] of column n without noise, and its noise."""
-    own = in_column(parameters, n) if parameters.noise_scales.ndim else parameters
-    return *dense_entries(own, *looks[n]), float(own.sigma)
-
-
-def described(belief, state, data, is_open, entries, *, pending=None, wanted=3):
-    """What the engine tells of entries of the whole matrix."""
-    pending = np.zeros(is_open.shape, bool) if pending is None else pending
-    # Room for all entries: one program serves any number of them.
-    row, column = np.resize(np.asarray(entries), (is_open.size, 2)).T
-    found = describe(belief, engine.DRAWS)(
-        KEY,
-        engine.Focused(state, jnp.arange(data.columns)),
-        data,
-        jnp.asarray(is_open),
-        jnp.asarray(pending),
-        jnp.asarray(wanted),
-        Choice(jnp.asarray(row), jnp.asarray(column)),
-    )
-    return jax.tree.map(lambda x: np.asarray(x)[..., : len(entries)] if x.ndim else x, found)
-
-
-@functools.cache
-def describe(belief, draws):
-    """The program that describes entries, for a belief and a number of draws."""
-    assert draws == engine.DRAWS
-
-    def described(key, *arguments):
-        return engine._describe(key, engine._focused(belief), *arguments)
-
-    return jax.jit(described)
-
-
-def open_entries(data):
-    is_open = ~np.asarray(data.seen())
-    return is_open, [tuple(map(int, entry)) for entry in np.argwhere(is_open)]
+from smc_jax.types import Offer, Outcome
 
 
 @pytest.mark.usefixtures("x64")
@@ -345,130 +274,6 @@ def test_what_has_no_room_is_told_apart(monkeypatch):
     np.testing.assert_allclose(found.probability[:2], 1.0)
 
 
-@pytest.mark.usefixtures("x64")
-def test_a_survey_has_the_moments_and_the_improvement_of_dense_gaussians(monkeypatch):
-    """The moments are those of the entries, the improvement that of offset + factor * entry."""
-    parameters, data, looks = make_problem(9)
-    parameters = with_column_noise(parameters, COLUMNS)
-    belief = spread_out(parameters)
-    programs = engine_on(monkeypatch, belief)
-    is_open, _ = open_entries(data)
-    best, rng = 1.2, np.random.default_rng(0)
-    offset, factor = rng.normal(size=is_open.shape), rng.uniform(0.3, 2.0, is_open.shape)
-    line = jnp.asarray(offset), jnp.asarray(factor)
-    found = programs.survey(KEY, parameters, data, jnp.asarray(is_open), jnp.asarray(best), *line)
-    means, variances, excess, noise = [], [], [], []
-    draws = parameter_draws(jax.random.split(KEY)[0], belief, parameters, engine.DRAWS)
-    for s in range(engine.DRAWS):
-        own = jax.tree.map(lambda x, s=s: x[s], draws)
-        columns = [dense(own, looks, n) for n in range(COLUMNS)]
-        mean = np.stack([one[0] for one in columns], 1)
-        variance = np.stack([np.diag(one[1]) for one in columns], 1)
-        means.append(mean)
-        variances.append(variance)
-        sd, above = factor * np.sqrt(variance), offset + factor * mean - best
-        z = above / sd
-        excess.append(above * scipy.stats.norm.cdf(z) + sd * scipy.stats.norm.pdf(z))
-        noise.append(np.mean([one[2] ** 2 for one in columns]))
-    np.testing.assert_allclose(found.mean, np.mean(means, 0), rtol=1e-9)
-    sd = np.sqrt(np.mean(variances, 0) + np.var(means, 0))
-    np.testing.assert_allclose(found.sd, sd, rtol=1e-9)
-    np.testing.assert_allclose(found.improvement, np.mean(excess, 0), rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(found.noise, np.sqrt(np.mean(noise)), rtol=1e-9)
-
-
-@pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("moved", [False, True], ids=["as it is", "moved"])
-def test_the_chance_to_beat_the_best_is_that_of_the_joint_gaussian(monkeypatch, moved):
-    """2000 draws against 10^5 dense ones, at 4.5 standard errors: fails by chance once in 10^5.
-
-    Where entries are moved by a line, the dense samples are moved too.
-    """
-    parameters, data, looks = make_problem(9)
-    programs = engine_on(monkeypatch, TOLD, draws=2000)
-    is_open, _ = open_entries(data)
-    best, rng = 2.5, np.random.default_rng(0)
-    offset, factor = np.zeros(is_open.shape), np.ones(is_open.shape)
-    if moved:
-        offset, factor = 0.3 * rng.normal(size=is_open.shape), rng.uniform(0.5, 1.5, is_open.shape)
-    line = jnp.asarray(offset), jnp.asarray(factor)
-    found = programs.survey(KEY, parameters, data, jnp.asarray(is_open), jnp.asarray(best), *line)
-    beaten = np.zeros(100_000, bool)
-    for n in range(COLUMNS):
-        mean, covariance, _ = dense(parameters, looks, n)
-        sample = rng.multivariate_normal(mean, covariance, beaten.size, method="eigh")
-        sample = offset[:, n] + factor[:, n] * sample
-        beaten |= (sample[:, is_open[:, n]] > best).any(1)
-    chance = beaten.mean()
-    assert 0.1 < chance < 0.9
-    assert abs(found.chance - chance) < 4.5 * np.sqrt(chance * (1 - chance) * (1 / 2000 + 1e-5))
-
-
-def test_a_survey_far_from_zero_keeps_its_deviations_in_float32(monkeypatch):
-    """Means near 60 and deviations of 0.01: a difference of squares would be all rounding."""
-    loadings = 0.01 * jnp.ones((3, 1))
-    parameters = Parameters.plain(loadings, jnp.asarray(0.01), jnp.asarray([60.0, -60.0, 0.0]))
-    programs = engine_on(monkeypatch, TOLD)
-    data = Observations.empty(3, 4)
-    everything = jnp.ones((3, 4), bool)
-    line = jnp.zeros((3, 4)), jnp.ones((3, 4))
-    found = programs.survey(KEY, parameters, data, everything, jnp.asarray(0.0), *line)
-    np.testing.assert_allclose(found.sd, 0.01, rtol=1e-3)
-
-
-@pytest.fixture
-def fitted(monkeypatch):
-    """A fitted model with any errors, on a matrix whose best value is hard to beat."""
-    parameters, data, _ = make_problem(9)
-    programs, seen = engine_on(monkeypatch, TOLD), np.asarray(data.seen())
-
-    def make(ratio, sign=1.0):
-        """Errors (value - mean) / sd that are the same at all predictions, high ones wanted."""
-        units = Units(10.0, 2.0, sign)
-        matrix = matrix_in(units, data)._replace(best=2.5)
-        mean = units.back(np.linspace(-3.0, 3.0, len(ratio)))
-        errors = Errors(mean, sign * np.asarray(ratio))
-        made = forecast.Forecast(programs, parameters, 0, matrix, errors, KEY)
-        return Fitted(made, Calibrator(errors)), ~seen
-
-    return make
-
-
-# Any forty neighbours are all of these: five in a hundred below -1.645, and as many above 1.645.
-LEVELS = [0.01, *np.linspace(0.05, 0.95, 38), 0.99]
-NORMAL = np.tile(scipy.stats.norm.ppf(LEVELS), 3)
-
-
-def outlook_for(made):
-    """The chance that an entry left is better, and the highest expected improvement."""
-    fitted, left = made
-    found = outlook.survey_of(fitted)
-    return float(found.chance), float(np.where(left, found.improvement, 0.0).max())
-
-
-@pytest.mark.parametrize("sign", [1.0, -1.0], ids=["max", "min"])
-def test_the_outlook_follows_the_errors_as_the_intervals_do(fitted, sign):
-    """Wider or narrower errors, and errors on one side, against a model without errors."""
-    untold = outlook_for(fitted([], sign))
-    as_promised, wider, narrower, above, below = (
-        outlook_for(fitted(ratio, sign))
-        for ratio in (NORMAL, 2.0 * NORMAL, 0.2 * NORMAL, NORMAL + 1.0, NORMAL - 3.0)
-    )
-    assert as_promised == pytest.approx(untold, rel=1e-5)
-    for better, worse in ((wider, as_promised), (as_promised, narrower), (above, as_promised)):
-        assert better[0] >= worse[0] + 0.05
-        assert better[1] > worse[1]
-    assert below[0] < outlook.UNLIKELY  # the model promises too much: the advice is to stop
-    assert outlook._advice(*below, None).startswith("Stop")
-    assert outlook._advice(*wider, None).startswith("Go on")
-
-
-def test_the_outlook_of_low_values_is_that_of_high_ones_mirrored(fitted):
-    ratio = np.random.default_rng(1).exponential(size=60) - 0.5
-    high, low = (outlook_for(fitted(ratio, sign)) for sign in (1.0, -1.0))
-    assert high == pytest.approx(low, rel=1e-5)
-
-
 @pytest.mark.parametrize("number", [1, 2, 7, 30, 100])
 def test_the_number_th_largest_is_that_of_a_sort(number):
     rng = np.random.default_rng(number)
@@ -478,99 +283,6 @@ def test_the_number_th_largest_is_that_of_a_sort(number):
     expected = finite[min(number, finite.size) - 1]
     found = float(number_th_largest(jnp.asarray(values), number))
     assert -1e-6 <= found - expected <= 2.0**-19 * np.ptp(finite)
-
-
-def test_the_share_of_the_best_that_an_offer_measures_regret_from(monkeypatch):
-    """Half of the open entries have half of the best ones, and never fewer than are asked for."""
-    asked = []
-
-    def ask(*arguments):
-        asked.append(arguments[8])
-        n = arguments[9]
-        numbers = np.zeros(n)
-        predicted = engine.Predicted(numbers, numbers + 1, np.zeros((2, n)))
-        choice = Choice(np.zeros(n, int), np.zeros(n, int))
-        return engine.Asked(choice, predicted, numbers, numbers, numbers > 0, 0.0, 0.0)
-
-    programs = engine.Engine("ids", None, ask, None, None)
-    shape = (8, 16)
-    none = np.zeros(shape, bool)
-    matrix = Matrix(Observations.empty(*shape), none, none, none, 0.0, Units(0.0, 1.0, 1.0), False)
-    made = forecast.Forecast(programs, None, 0, matrix, Errors(np.zeros(0), np.zeros(0)), KEY)
-    calibrator = Calibrator(made.errors)
-    offers = [~none, ~none & (np.arange(16) < 8), ~none & (np.arange(16) < 1)]
-    for is_open in offers:
-        asking.propose(KEY, made, asking.Offered.of(is_open, none.size), 3, 64, calibrator)
-    assert asked == [64, 32, 8]
-
-
-@pytest.mark.parametrize(
-    ("number", "steps", "room"),
-    [(1, 1, 8), (8, 4, 8), (9, 1, 16), (9, 4, 10), (20, 4, 20), (65, 4, 80), (65, 1, 128)],
-)
-def test_shapes_are_rounded_up_to_few(number, steps, room):
-    assert asking.room_for(number, steps=steps) == room
-    assert asking.room_for(number, 7, steps=steps) == 7
-
-
-def cached(monkeypatch, tmp_path):
-    """Forecasts whose engine says what noise it was made for, and how often it has fitted."""
-    fits = []
-
-    def fake(**settings):
-        def fit(key, data):
-            fits.append(settings["fixed_noise"])
-            return jnp.zeros((data.rows, settings["rank"]))
-
-        return engine.Engine("ids", fit, settings["fixed_noise"], None, None)
-
-    monkeypatch.setattr(forecast, "engine", fake)
-    monkeypatch.setattr(forecast, "errors_of", lambda *_: Errors(np.zeros(0), np.zeros(0)))
-    settings = {"noise": None, "rank": None, "policy": "ids", "seed": 0}
-
-    def made(matrix, refit, **other):
-        before = len(fits)
-        found = forecast.forecast(
-            matrix,
-            settings | other,
-            position=1,
-            cache=tmp_path / "fit.npz",
-            identity="lab",
-            refit=refit,
-            on_fit=lambda done, total: None,
-        )
-        return found, len(fits) > before + 1  # the shapes are found by a trace
-
-    return made
-
-
-def matrix_in(units, data, transposed=False):
-    seen = np.asarray(data.seen())
-    return Matrix(data, seen, ~seen & False, ~seen & False, 1.0, units, transposed)
-
-
-def test_a_kept_fit_is_of_the_same_data_in_the_same_units(monkeypatch, tmp_path):
-    made = cached(monkeypatch, tmp_path)
-    data = make_problem(3)[1]
-    units = Units(2.0, 1.0, 1.0)
-    assert made(matrix_in(units, data), True)[1]
-    assert not made(matrix_in(units, data), True)[1]
-    # All values corrected to their double: the same data in the model's units.
-    again, fitted = made(matrix_in(Units(4.0, 2.0, 1.0), data), True)
-    assert fitted
-    assert again.matrix.units.scale == 2.0
-    # Rows that are columns now are no rows of the fit, though as many.
-    assert made(matrix_in(Units(4.0, 2.0, 1.0), data, transposed=True), False)[1]
-
-
-def test_a_known_noise_is_in_the_units_of_the_kept_fit(monkeypatch, tmp_path):
-    made = cached(monkeypatch, tmp_path)
-    data = make_problem(3)[1]
-    made(matrix_in(Units(0.0, 1.0, 1.0), data), True, noise=0.5)
-    kept, fitted = made(matrix_in(Units(0.0, 4.0, 1.0), data), False, noise=0.5)
-    assert not fitted
-    assert kept.matrix.units.scale == 1.0
-    assert kept.engine.ask == 0.25  # what the engine was made for
 
 
 @functools.cache
