@@ -49,7 +49,7 @@ def make_experiment(
     refits: int = 40,
     **inference: Any,
 ) -> Experiment:
-    """The experiment over its whole horizon, K (D + N - K).
+    """The experiment over its whole horizon, K (D + N - K), with the model fitted by SVI.
 
     Args:
       rows: D.
@@ -61,7 +61,7 @@ def make_experiment(
       **inference: settings of the fit that are not their defaults.
     """
     rank = min(20, rows, columns)
-    preset = (presets.ratings if ratings else presets.paper)(rank=rank, **inference)
+    preset = (presets.ratings if ratings else presets.paper)(rank=rank, method="svi", **inference)
     horizon = rank * (rows + columns - rank)
     initial = round(0.05 * horizon if seen is None else seen * rows * columns)
     return Experiment(preset, rows, columns, horizon, initial, refits)

@@ -79,7 +79,7 @@ def beliefs(samples: int) -> dict[str, Belief]:
     return {
         "svi": presets.fitted_belief(rank=RANK),
         "svi, random start": presets.fitted_belief(rank=RANK, start="random"),
-        "hmc": presets.fitted_belief(rank=RANK, method="hmc"),
+        "hmc": presets.fitted_belief(rank=RANK, method="mcmc"),
         "nuts": nuts(gamma_process(rank=RANK), samples=samples),
     }
 

@@ -181,7 +181,7 @@ def compare_devices(
 def main(arguments: Sequence[str]) -> None:
     """Every number of seeds."""
     del arguments
-    preset = presets.paper(first_steps=STEPS.value)
+    preset = presets.paper(method="svi", first_steps=STEPS.value)
     initial = round(0.05 * HORIZON.value)
     experiment = Experiment(preset, ROWS.value, COLUMNS.value, HORIZON.value, initial, REFITS.value)
     loop, shard = experiment.loop(experiment.policy("ids")), SHARD.value

@@ -5,9 +5,9 @@ Commands:
   python -m launch.run --config=configs/ml1m.py:completed --workdir=results/ml1m_completed
 
 The first chooses among the ratings that exist, as configs/replay.py does; the second among all
-entries, those that are missing completed by OptSpace and taken as true. A step of SVI takes the
-likelihood of 1,024 users at random. With more devices, `--config.shard=columns` shares out the
-users over them.
+entries, those that are missing completed by OptSpace and taken as true. The model is fitted by SVI,
+of which a step takes the likelihood of 1,024 users at random. With more devices,
+`--config.shard=columns` shares out the users over them.
 
 Time: with `--config.policies=ids` three quarters of an hour of the processor each, which is half an
 hour on two idle cores; the second completes the matrix before, which takes ten minutes, once.
@@ -29,5 +29,5 @@ def get_config(entries: str = "replay") -> config_dict.ConfigDict:
     config.seeds = 1
     config.rows = 3706
     config.columns = 6040
-    config.inference.columns = 1024
+    config.inference.method, config.inference.columns = "svi", 1024
     return config

@@ -15,6 +15,7 @@ from smc_jax import presets
 # The paper's own model where values have a mean and a scale; oracles are the paper's near-oracle.
 PAPER = presets.Preset(
     standardise=True,
+    inference={"method": "svi"},
     policies={"oracle": {"covariance": "second_moment"}, **presets.RATING_BASELINES},
 )
 MODELS = {"ratings": presets.ratings(), "paper": PAPER}

@@ -71,7 +71,13 @@ def make_belief(config: ConfigDict, method: str | None = None) -> Belief:
 
 def make_setting(config: ConfigDict) -> Setting:
     """What all policies of the experiment share."""
-    return Setting(make_belief(config), entry_noise(config), config.standardise, horizon(config))
+    return Setting(
+        make_belief(config),
+        entry_noise(config),
+        config.standardise,
+        horizon(config),
+        make_belief(config, "svi"),
+    )
 
 
 def make_policy(config: ConfigDict, name: str, setting: Setting | None = None) -> Policy:

@@ -41,8 +41,18 @@ def cost(config: ConfigDict) -> float:
     A step of the inference goes over all entries; a pick changes one column of every draw.
     """
     picks = settings.horizon(config) / settings.refits(config)
-    step, pick = config.columns * config.inference.steps, picks * config.rank * config.ids.draws
+    step, pick = config.columns * _steps(config), picks * config.rank * config.ids.draws
     return config.seeds * config.rows * (step + pick)
+
+
+def _steps(config: ConfigDict) -> int:
+    """How often a refit goes over the matrix."""
+    if config.inference.method == "svi":
+        return config.inference.steps
+    if config.model.loadings == "signed":
+        return config.gibbs.draws * config.gibbs.sweeps
+    stored, adapted = config.hmc.draws * config.hmc.thin, config.hmc.chains * config.hmc.transitions
+    return (stored + adapted) * config.hmc.leapfrogs
 
 
 class Share:

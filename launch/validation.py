@@ -224,9 +224,8 @@ def check_model(config: ConfigDict) -> None:
             at_least(field, config.inference[field], 1)  # or what was seen would change nothing
         experiment.make_belief(config, "svi")
     # The settings of a method that is not used are recorded too.
-    other = "gibbs" if config.model.loadings == "signed" else "hmc"
-    with naming(config, other):
-        experiment.make_belief(config, other)
+    with naming(config, "gibbs" if config.model.loadings == "signed" else "hmc"):
+        experiment.make_belief(config, "mcmc")
     with naming(config, "inference"):
         experiment.make_belief(config)
 

@@ -1,5 +1,6 @@
 """From Information-Directed Sampling to the letter to ours, one setting at a time."""
 
+import operator
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,36 +13,39 @@ from smc_jax.policies.registry import IDS_TO_THE_LETTER
 from smc_jax.simulation.regret import FRACTIONS
 
 POLICY = "ids"
+# Fields of the config that the paper has, by their full names, and their values.
+LETTER = {f"{POLICY}.{name}": value for name, value in IDS_TO_THE_LETTER.items()}
+LETTER["inference.method"] = "svi"
 
 
 class Case(NamedTuple):
     """One line of the table: `ids` with some settings."""
 
     title: str
-    settings: dict[str, Any]  # by the names of IDS_TO_THE_LETTER
+    settings: dict[str, Any]  # by the names of LETTER
 
     def folder(self) -> str:
         """The name of the folder, which says what is in it."""
-        return "_".join(f"{name}-{value}" for name, value in self.settings.items())
+        return "_".join(f"{_short(name)}-{value}" for name, value in self.settings.items())
 
 
-def cases(ours: Mapping[str, Any]) -> list[Case]:
+def cases(config: ConfigDict) -> list[Case]:
     """The way from the paper's settings to ours, and ours with each change taken back.
 
     Each case on the way differs from the case before in one setting; the last one is ours. Each
     case after it differs from ours in one setting. The last change taken back is the case before
     ours again, and its title says so.
     """
-    ends = {name: ours[name] for name in IDS_TO_THE_LETTER}
-    changed = [name for name, value in IDS_TO_THE_LETTER.items() if ends[name] != value]
-    made = [Case("to the letter", dict(IDS_TO_THE_LETTER))]
+    ends = {name: operator.attrgetter(name)(config) for name in LETTER}
+    changed = [name for name, value in LETTER.items() if ends[name] != value]
+    made = [Case("to the letter", dict(LETTER))]
     for name in changed:
         settings = made[-1].settings | {name: ends[name]}
         made.append(Case(f"+ {_told(name, ends[name])}", settings))
     made[-1] = made[-1]._replace(title=f"{made[-1].title} = ours")
     on_the_way = {case.folder(): case.title for case in made}
     for name in changed:
-        back = IDS_TO_THE_LETTER[name]
+        back = LETTER[name]
         case = Case(f"ours, but {_told(name, back)}", ends | {name: back})
         if same := on_the_way.get(case.folder()):
             case = case._replace(title=f"{case.title} (the same run as: {same})")
@@ -51,7 +55,12 @@ def cases(ours: Mapping[str, Any]) -> list[Case]:
 
 def _told(name: str, value: Any) -> str:
     """A setting as it would be given; None of `best_of` has a meaning of its own."""
-    return f"{name}={'half of H' if value is None else value}"
+    return f"{_short(name)}={'half of H' if value is None else value}"
+
+
+def _short(name: str) -> str:
+    """The last part of a full name."""
+    return name.rpartition(".")[2]
 
 
 def plan(config: ConfigDict, workdir: Path) -> plans.Plan:
@@ -60,7 +69,7 @@ def plan(config: ConfigDict, workdir: Path) -> plans.Plan:
     Raises ConfigError where the config cannot be run, or has the paper's settings already.
     """
     resolved = validation.resolve(config)
-    made = cases(resolved[POLICY])
+    made = cases(resolved)
     if len(made) == 1:
         raise ConfigError(f"config.{POLICY}: is to the letter already; there are no steps to take")
     ours = next(case for case in made if case.title.endswith("= ours"))
@@ -69,7 +78,7 @@ def plan(config: ConfigDict, workdir: Path) -> plans.Plan:
         trial = resolved.copy_and_resolve_references()
         with trial.ignore_type():
             trial.policies, trial.reference = POLICY, None
-            trial[POLICY].update(case.settings)
+            trial.update_from_flattened_dict(case.settings)
         validation.validate(trial)
         experiments[case.folder()] = trial
     folders = {title: workdir / title for title in experiments}
@@ -123,7 +132,7 @@ def markdown(lines: list[Row], setting: Mapping[str, Any], stamp: str) -> str:
         about += f", true rank {setting['true_rank']}"
     about += f"; H = {setting['horizon']:,}; seeds {first} to {last}. {stamp}"
     percents = list(map(str, FRACTIONS))
-    head = ["settings of `ids`", *(f"{p} %" for p in percents)]
+    head = ["settings", *(f"{p} %" for p in percents)]
     head += [f"minus ours, {p} %" for p in percents]
     cells = []
     for one in lines:

@@ -15,7 +15,7 @@ from smc_jax.policies.base import Policy, Setting
 from smc_jax.policies.equalised import equalised
 from smc_jax.policies.registry import make_policy, settings_among
 
-METHODS = ("hmc", "gibbs", "svi")
+METHODS = ("mcmc", "svi")
 
 
 def fitted_belief(
@@ -39,16 +39,16 @@ def fitted_belief(
       rank: K, the bound on the rank.
       standardise: whether the model is fitted to (y - mean) / deviation of what was seen first.
       model: settings of `gamma_process`.
-      method: `svi`, stochastic variational inference, as in the paper; `hmc`, chains of Hamiltonian
-        Monte Carlo that start from a fit by SVI, for gamma loadings; or `gibbs`, Gibbs sampling,
-        for signed ones.
+      method: `svi`, stochastic variational inference, as in the paper; or `mcmc`, chains that go on
+        from refit to refit: Hamiltonian Monte Carlo, started from a fit by SVI, where loadings are
+        gamma, Gibbs sampling where they are signed.
       start: where the fit starts: `spectral`, `random` or `map`.
       optimiser: of SVI: `adam`, or `adadelta`, the paper's choice.
       learning_rate: of the optimiser; None is its own default.
       first_steps: gradient steps of the first fit by SVI.
       steps: gradient steps of every other refit by SVI.
-      hmc: settings of `hamiltonian`.
-      gibbs: settings of `signed_gibbs`.
+      hmc: settings of `hamiltonian`, the chains of gamma loadings.
+      gibbs: settings of `signed_gibbs`, the chains of signed ones.
       **inference: other settings of `svi`.
     """
     one_of("method", method, METHODS)
@@ -58,17 +58,12 @@ def fitted_belief(
     begin = STARTS[start](prior)
     rate = () if learning_rate is None else (learning_rate,)
     fit = svi(model=prior, optimiser=OPTIMISERS[optimiser](*rate), **inference)
-    if method != "svi" and prior.signed != (method == "gibbs"):
-        raise ValueError(
-            "method: of loadings that are gamma choose hmc or svi, of signed ones gibbs or svi,"
-            f" got {method!r}"
-        )
-    if method == "gibbs":
-        belief = signed_gibbs(prior, begin, **(gibbs or {}))
-    elif method == "hmc":
-        belief = hamiltonian(prior, begin, fit, first_steps=first_steps, **(hmc or {}))
-    else:
+    if method == "svi":
         belief = variational(prior, begin, fit, first_steps=first_steps, steps=steps)
+    elif prior.signed:
+        belief = signed_gibbs(prior, begin, **(gibbs or {}))
+    else:
+        belief = hamiltonian(prior, begin, fit, first_steps=first_steps, **(hmc or {}))
     return standardised(belief) if standardise else belief
 
 
@@ -83,15 +78,15 @@ class Preset(NamedTuple):
     gibbs: Mapping[str, Any] = {}
     policies: Mapping[str, Mapping[str, Any]] = {}
 
-    def belief(self) -> Belief:
-        """The fitted model."""
+    def belief(self, **inference: Any) -> Belief:
+        """The fitted model, with other settings of the inference where some are given."""
         return fitted_belief(
             rank=self.rank,
             standardise=self.standardise,
             model=self.model,
             hmc=self.hmc,
             gibbs=self.gibbs,
-            **self.inference,
+            **{**self.inference, **inference},
         )
 
     def policy(
@@ -112,14 +107,20 @@ class Preset(NamedTuple):
           equalise: the strength of `equalised`; None leaves the policy as it is.
           **settings: of the policy, in place of the preset's.
         """
-        setting = Setting(self.belief(), entry_noise, self.standardise, horizon)
+        paper = self.belief(method="svi")
+        setting = Setting(self.belief(), entry_noise, self.standardise, horizon, paper)
         own = settings_among(name, self.policies) | settings
         made = make_policy(name, setting, **own)
         return made if equalise is None else equalised(made, strength=equalise)
 
 
+DRAWS = {"draws": 48}  # as many as the chains store: an ensemble takes each of them once
+
+
 def paper(*, rank: int = 20, **inference: Any) -> Preset:
-    """The model of the paper on matrices such as its synthetic ones.
+    """The model of the paper on matrices such as its synthetic ones, fitted by chains.
+
+    With `method="svi"` it is fitted as the paper does, and sooner.
 
     Args:
       rank: K, the bound on the rank.
@@ -128,9 +129,10 @@ def paper(*, rank: int = 20, **inference: Any) -> Preset:
     some = {"best_of": 16}
     return Preset(
         rank=rank,
-        inference=inference,
+        inference={"method": "mcmc", **inference},
         policies={
-            "ids": some,
+            "ids": some | DRAWS,
+            "greedy": DRAWS,
             "oracle": some,
             "mean_oracle": some,
             "particle": {"noisy": True},
@@ -154,7 +156,7 @@ def ratings(*, rank: int = 20, **inference: Any) -> Preset:
         rank=rank,
         standardise=True,
         model={"loadings": "signed", "intercepts": True, "noise_spread": 0.25, "common": 10.0},
-        inference={"learning_rate": 0.01, **inference},
+        inference={"method": "mcmc", "learning_rate": 0.01, **inference},
         policies={
             "ids": half,
             "oracle": half | moments,

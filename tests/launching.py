@@ -17,7 +17,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 CONFIG = f"--config={ROOT / 'configs' / 'synthetic.py'}"
 HORIZON, REFITS, SEEDS = 24, 3, 2
 SHAPE = {"rows": 8, "columns": 10, "rank": 3, "true_rank": 2, "seeds": SEEDS, "first_seed": 5}
-STEPS = {"inference.first_steps": 50, "inference.steps": 50, "horizon": HORIZON, "refits": REFITS}
+STEPS = {"inference.method": "svi", "inference.first_steps": 50, "inference.steps": 50}
+STEPS |= {"horizon": HORIZON, "refits": REFITS}
 TINY = {"policies": "thompson,random"} | SHAPE | STEPS
 FILES = {"config.json", "commits.json", "curves.npz", "summary.json", "regret.png"}
 

@@ -199,7 +199,7 @@ def signed_gibbs(
     *,
     chains: int = 1,
     draws: int = 16,
-    sweeps: int = 5,
+    sweeps: int = 6,
     first_sweeps: int = 200,
 ) -> Belief:
     """The posterior by chains that go on from refit to refit.

@@ -65,6 +65,7 @@ class Setting(NamedTuple):
     entry_noise: bool  # the noise is part of the entry, as where each is seen once
     standardise: bool = False  # other models than the belief are fitted to standardised values
     horizon: int | None = None  # H, where it is known
+    paper: Belief | None = None  # the model fitted as the paper does; None: `belief` itself
 
 
 class Best(NamedTuple):

@@ -214,6 +214,17 @@ def _told(factory: Callable[..., Policy]) -> dict[str, Named]:
     }
 
 
+def _as_in_the_paper(group: str, base: Named, **fixed: Any) -> Named:
+    """A policy with the paper's settings, on the model fitted as the paper does."""
+    made = variant(group, base, **fixed)
+
+    def make(setting: Setting, **settings: Any) -> Policy:
+        belief = setting.belief if setting.paper is None else setting.paper
+        return made.make(setting._replace(belief=belief), **settings)
+
+    return made._replace(make=make)
+
+
 # Information-Directed Sampling as the paper has it; `draws`, `bins` and `chunk` are left open.
 IDS_TO_THE_LETTER: dict[str, Any] = {
     "conditioned": False,
@@ -226,9 +237,9 @@ ICF = settings_of(icf, gibbs) | {"noisy": False}
 
 POLICIES: dict[str, Named] = {
     "ids": pair(ids),
-    "ids_paper": variant("ids", pair(ids), **IDS_TO_THE_LETTER),
+    "ids_paper": _as_in_the_paper("ids", pair(ids), **IDS_TO_THE_LETTER),
     "thompson": pair(thompson),
-    "thompson_paper": variant("thompson", pair(thompson), pool=0),
+    "thompson_paper": _as_in_the_paper("thompson", pair(thompson), pool=0),
     **_told(oracle),
     **_told(mean_oracle),
     "empirical": pair(thompson, pairwise, units=False, fixed={"pool": 0}),

@@ -225,7 +225,9 @@ def test_the_bar_counts_what_a_refit_costs():
     """A matrix that is twice as wide takes twice as long to fit."""
     config = figures.synthetic.get_config()
     one = plans.cost(config)
-    assert one == 10 * 50 * (100 * 100 + 65 * 20 * 16)
+    assert one == 10 * 50 * (100 * (48 + 2 * 4) * 16 + 65 * 20 * 48)
+    config.inference.method = "svi"
+    assert plans.cost(config) == 10 * 50 * (100 * 100 + 65 * 20 * 48)
     bar = plans.tqdm(total=100, disable=True)
     bar.n, bar.initial = 10.0, 10.0
     share = plans.Share(bar, 5.0)

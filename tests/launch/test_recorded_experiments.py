@@ -28,6 +28,7 @@ def jester_config(changes=(), model="ratings"):
     config = jester.get_config(model)
     settings = {"columns": 10, "rank": 2, "seeds": 2, "horizon": 12, "refits": 2}
     settings |= {"inference.first_steps": 50, "inference.steps": 50, "initial_fraction": 5.0}
+    settings |= {"inference.method": "svi"}
     config.update_from_flattened_dict(settings | dict(changes))
     return config
 
@@ -55,7 +56,7 @@ def test_a_replay_chooses_what_exists(tmp_path, monkeypatch):
     monkeypatch.setattr(data, "_movielens", lambda rows, columns: films)
     config = replay.get_config()
     config.update({"rows": 8, "columns": 12, "rank": 2, "seeds": 2, "horizon": 30, "refits": 2})
-    config.inference.first_steps = config.inference.steps = 50
+    config.gibbs.first_sweeps, config.gibbs.sweeps = 20, 1
     config.policies = "ids,random"
     runner.run(config, tmp_path)
     curves = load(tmp_path)
@@ -114,7 +115,7 @@ def test_a_figure_of_several_data_sets(jokes):
 
 def test_a_grid_of_the_model_is_held_out(tmp_path):
     settings = {"rows": 8, "columns": 10, "rank": 2, "true_rank": 1, "seeds": 2, "horizon": 6}
-    settings |= {"refits": 1, "inference.first_steps": 50}
+    settings |= {"refits": 1, "inference.first_steps": 50, "inference.method": "svi"}
     flags = [f"--config.{field}={value}" for field, value in settings.items()]
     line = [f"--config={ROOT / 'configs' / 'synthetic.py'}", *flags]
     process = begin(

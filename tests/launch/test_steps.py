@@ -4,6 +4,7 @@ import csv
 import io
 import itertools
 import json
+import operator
 import re
 
 import numpy as np
@@ -15,17 +16,17 @@ from tqdm import tqdm
 from configs import jester, synthetic
 from launch import commits, plans, settings, starts, validation, walk
 from launch.settings import ConfigError
-from smc_jax.policies.registry import IDS_TO_THE_LETTER
 
 OURS = {
-    "conditioned": True,
-    "scope": "matrix",
-    "gain": "gaussian",
-    "best_of": 16,
-    "selection": "deterministic",
+    "ids.conditioned": True,
+    "ids.scope": "matrix",
+    "ids.gain": "gaussian",
+    "ids.best_of": 16,
+    "ids.selection": "deterministic",
+    "inference.method": "mcmc",
 }
 # IDS that differs from the paper's in one setting: two runs rather than eight.
-NEAR = {f"ids.{name}": value for name, value in IDS_TO_THE_LETTER.items()} | {"ids.best_of": 3}
+NEAR = walk.LETTER | {"ids.best_of": 3}
 NEAR |= {"ids.draws": 4, "ids.bins": 4}
 
 
@@ -34,45 +35,49 @@ def read(path):
 
 
 def test_each_case_differs_from_its_neighbour_in_one_setting():
-    made = walk.cases(synthetic.get_config().ids)
+    made = walk.cases(synthetic.get_config())
     assert [case.title for case in made] == [
         "to the letter",
         "+ conditioned=True",
         "+ scope=matrix",
         "+ gain=gaussian",
-        "+ best_of=16 = ours",
+        "+ best_of=16",
+        "+ method=mcmc = ours",
         "ours, but conditioned=False",
         "ours, but scope=covariance",
         "ours, but gain=histogram",
-        "ours, but best_of=1 (the same run as: + gain=gaussian)",
+        "ours, but best_of=1",
+        "ours, but method=svi (the same run as: + best_of=16)",
     ]
-    assert made[0].settings == IDS_TO_THE_LETTER
-    assert made[4].settings == OURS
+    assert made[0].settings == walk.LETTER
+    assert made[5].settings == OURS
 
     def changed(one, other):
         return [name for name in one.settings if one.settings[name] != other.settings[name]]
 
-    for before, after in itertools.pairwise(made[:5]):
+    for before, after in itertools.pairwise(made[:6]):
         assert len(changed(before, after)) == 1
-    taken_back = [changed(case, made[4]) for case in made[5:]]
-    assert taken_back == [["conditioned"], ["scope"], ["gain"], ["best_of"]]
+    taken_back = [changed(case, made[5]) for case in made[6:]]
+    names = ("ids.conditioned", "ids.scope", "ids.gain", "ids.best_of", "inference.method")
+    assert taken_back == [[name] for name in names]
     # What is the last step of the walk taken back is its last step but one, and is not run again.
-    assert made[8].folder() == made[3].folder()
-    assert len({case.folder() for case in made}) == 8
+    assert made[10].folder() == made[4].folder()
+    assert len({case.folder() for case in made}) == 10
 
 
 def test_the_walk_ends_at_the_settings_of_the_config():
     """Ratings measure regret from half of the horizon; a selection can differ too."""
-    assert walk.cases(jester.get_config().ids)[4].title == "+ best_of=half of H = ours"
+    assert walk.cases(jester.get_config())[4].title == "+ best_of=half of H"
     config = synthetic.get_config()
     config.ids.selection, config.ids.gain = "two_action", "histogram"
-    made = walk.cases(config.ids)
-    assert [case.title for case in made[:5]] == [
+    made = walk.cases(config)
+    assert [case.title for case in made[:6]] == [
         "to the letter",
         "+ conditioned=True",
         "+ scope=matrix",
         "+ best_of=16",
-        "+ selection=two_action = ours",
+        "+ selection=two_action",
+        "+ method=mcmc = ours",
     ]
 
 
@@ -82,9 +87,11 @@ def test_every_case_is_a_run_of_ids_with_its_settings(tmp_path):
     assert len(plan.experiments) == 8
     for name, experiment in plan.experiments.items():
         assert settings.policy_names(experiment) == ("ids",)
-        own = {field: experiment.ids[field] for field in IDS_TO_THE_LETTER}
+        own = {field: operator.attrgetter(field)(experiment) for field in walk.LETTER}
         assert walk.Case("", own).folder() == name
-    assert next(iter(plan.experiments)) == walk.Case("", OURS).folder()
+    assert (
+        next(iter(plan.experiments)) == walk.Case("", OURS | {"inference.method": "svi"}).folder()
+    )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -96,8 +103,8 @@ def test_the_table_says_what_the_curves_say_and_a_stop_changes_nothing(
     assert len(computed) == 2
     folders = [path for path in (tmp_path / "whole").iterdir() if path.is_dir()]
     runs = {path.name: load(path)["ids/regret"] for path in folders}
-    ours = runs[walk.Case("", IDS_TO_THE_LETTER | {"best_of": 3}).folder()]
-    letter = runs[walk.Case("", IDS_TO_THE_LETTER).folder()]
+    ours = runs[walk.Case("", walk.LETTER | {"ids.best_of": 3}).folder()]
+    letter = runs[walk.Case("", walk.LETTER).folder()]
     rows = read(tmp_path / "whole" / "steps.csv")
     titles = ["to the letter", "+ best_of=3 = ours"]
     titles.append("ours, but best_of=1 (the same run as: to the letter)")

@@ -15,7 +15,7 @@ from smc_jax.data.completed import Completed
 
 ROWS, COLUMNS, HORIZON = 8, 12, 30
 TINY = {"policies": "random,greedy", "seeds": 2, "rank": 2, "horizon": HORIZON, "refits": 3}
-TINY |= {"inference.first_steps": 50, "inference.steps": 50}
+TINY |= {"inference.method": "svi", "inference.first_steps": 50, "inference.steps": 50}
 
 
 def ratings():

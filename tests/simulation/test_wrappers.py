@@ -122,7 +122,7 @@ def test_a_policy_plays_arrivals_to_the_end():
     """Every pick is in the column that arrived, and nobody beats the exact benchmark."""
     data = synthetic(rows=8, columns=6, true_rank=2)
     environment = wrappers.arrivals(make_environment(data, initial=5))
-    preset = presets.paper(rank=2, first_steps=20, steps=10, window=10)
+    preset = presets.paper(rank=2, method="svi", first_steps=20, steps=10, window=10)
     finals = {}
     for name in ("greedy", "oracle", "random"):
         settings = {"draws": 4} if name == "greedy" else {}
