@@ -10,6 +10,7 @@ python -m launch.figures [--workdir=results/figures] [--only=figure1,steps] [--s
 | replay | films as they were rated, nothing completed |
 | steps | from IDS to the letter to ours, at true rank 5 of Figure 1 |
 | ablation | starts and optimisers, on development seeds |
+| growth | how regret grows with rank, sizes, horizon and noise |
 
 Each goes to a folder of its own name. One bar tells the time left over all of them. Started again,
 the command skips what is finished, and resumes what was interrupted. Every table says which commit
@@ -26,7 +27,7 @@ from absl import app, flags
 from ml_collections import ConfigDict
 
 from configs import figure1, figure2, replay, synthetic
-from launch import commits, panels, plans, starts, validation, walk
+from launch import commits, growth, panels, plans, starts, validation, walk
 from launch.command import parse, run_in_workdir
 from launch.settings import ConfigError, policy_names
 from launch.usage import usage
@@ -40,6 +41,7 @@ SEEDS = 10
 # What a rehearsal changes; recorded data keep their rows.
 SMALLER = {"columns": 30, "rank": 5, "seeds": 2, "refits": 5}
 SMALLER_SYNTHETIC = SMALLER | {"rows": 15}
+SMALLER_VARIED = {"true_rank": (1, 2), "columns": (15, 30), "horizon": (50, 100)}
 Changes = Mapping[str, Any]
 
 
@@ -95,6 +97,10 @@ def makers(
     )
     made["ablation"] = lambda: starts.plan(
         _synthetic(small, given, first_seed=1000, seeds=SEEDS), workdir / "ablation", seen=0.2
+    )
+    varied = SMALLER_VARIED if small else growth.VARIED
+    made["growth"] = lambda: growth.plan(
+        _synthetic(small, given, seeds=SEEDS), workdir / "growth", varied
     )
     return made
 
