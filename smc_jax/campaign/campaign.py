@@ -65,7 +65,7 @@ class Campaign:
         self._on_fit = on_fit
         self._cache, self._identity = cache_beside(path), self._storage.identity()
         self._kept: Snapshot | None = None
-        self.notes: list[str] = []  # what was understood of the last tell, and its new ids
+        self.notes: list[str] = []  # of the last tell: what was understood, new ids, what is empty
 
     @classmethod
     def new(
@@ -263,7 +263,7 @@ class Campaign:
     def tell(self, *answers: Path | Iterable[tuple[str, str, Any]], correct: bool = False) -> Added:
         """Adds answers, all of them or none; late ones and ones that nobody asked for are welcome.
 
-        `notes` then has what was understood, new ids, and that nothing was filled in.
+        `notes` then has what was understood, new ids, and whether nothing was filled in.
 
         Args:
           *answers: tables, as for `new`; or (row, column, value), where the value is a number, or
@@ -301,13 +301,15 @@ class Campaign:
     def predict(self, pairs: Iterable[tuple[str, str]]) -> list[Prediction]:
         """What the model says of any entries, known or not."""
         now = self._snapshot()
+        # What is wrong with the pairs is said before anything is fitted.
+        entries = now.entries_of(pairs) if is_enough(now.matrix) else []
         fitted = self._fitted(now)
         if fitted is None:
             raise CampaignError(
                 f"predict: {now.matrix.known.sum()} known entries are too few, or all alike, for a"
                 f" model; tell at least {FEWEST} different ones"
             )
-        return now.predict(fitted, pairs)
+        return now.predict(fitted, entries)
 
     def _survey(self) -> tuple[Snapshot, Survey | None, Status]:
         now = self._snapshot()

@@ -123,7 +123,7 @@ def _best_left(now: Snapshot, fitted: Fitted, survey: Survey, left: np.ndarray) 
     """The entry left whose expected value is best."""
     place = int(np.argmax(np.where(left, survey.mean, -np.inf)))
     row, column = now.matrix.place(*map(int, np.unravel_index(place, left.shape)))
-    found = now.predict(fitted, [(now.log.row_ids[row], now.log.column_ids[column])])[0]
+    found = now.predict(fitted, [(row, column)])[0]
     nan = float("nan")
     return Suggestion(*found[:-1], nan, nan, "Its expected value is the best left.")
 

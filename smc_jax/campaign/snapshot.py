@@ -187,13 +187,17 @@ class Snapshot:
         rule = self.settings["policy"]
         return propose_plate(key, forecast, offered, number, best_of, calibrator, labels, rule)
 
-    def predict(self, fitted: Fitted, pairs: Iterable[tuple[str, str]]) -> list[Prediction]:
-        """What the model says of any entries, known or not."""
+    def entries_of(self, pairs: Iterable[tuple[str, str]]) -> list[tuple[int, int]]:
+        """The numbers of the rows and columns of at least one entry."""
         entries = [
             (self.number_of(ROW, row), self.number_of(COLUMN, column)) for row, column in pairs
         ]
         if not entries:
             raise CampaignError("pairs: must be at least one (row, column)")
+        return entries
+
+    def predict(self, fitted: Fitted, entries: Sequence[tuple[int, int]]) -> list[Prediction]:
+        """What the model says of entries by number, known or not."""
         (forecast, calibrator), matrix = fitted, self.matrix
         row, column = matrix.place(*np.resize(np.asarray(entries), (room_for(len(entries)), 2)).T)
         predicted = forecast.engine.predict(

@@ -8,13 +8,14 @@ import pytest
 
 from smc_jax.campaign.types import CampaignError
 
-# One shape for all tests with a model, so that few programs are compiled.
-ROWS, COLUMNS = [f"d{i}" for i in range(8)], [f"t{j}" for j in range(10)]
+# One shape for all tests with a model, and no more columns than any offer is rounded up to, so that
+# few programs are compiled.
+ROWS, COLUMNS = [f"d{i}" for i in range(7)], [f"t{j}" for j in range(8)]
 
 
 def truth():
     rng = np.random.default_rng(0)
-    values = rng.normal(size=(8, 2)) @ rng.normal(size=(2, 10)) + 0.1 * rng.normal(size=(8, 10))
+    values = rng.normal(size=(7, 2)) @ rng.normal(size=(2, 8)) + 0.1 * rng.normal(size=(7, 8))
     return {
         (row, column): round(float(values[i, j]), 3)
         for i, row in enumerate(ROWS)

@@ -8,15 +8,15 @@ import numpy as np
 
 from smc_jax.campaign.storage import Storage
 
-# One shape for all tests with a model, so that few programs are compiled.
-ROWS, COLUMNS = [f"drug{i}" for i in range(8)], [f"target{j}" for j in range(10)]
+# One shape for all tests with a model, that of `campaigning`, so that few programs are compiled.
+ROWS, COLUMNS = [f"drug{i}" for i in range(7)], [f"target{j}" for j in range(8)]
 NAMES = ("drug", "target", "activity")
 OPTIONS = ("--rows=drug", "--columns=target", "--maximise=activity", "--rank=2")
 
 
 def truth():
     rng = np.random.default_rng(1)
-    values = rng.normal(size=(8, 2)) @ rng.normal(size=(2, 10)) + 0.1 * rng.normal(size=(8, 10))
+    values = rng.normal(size=(7, 2)) @ rng.normal(size=(2, 8)) + 0.1 * rng.normal(size=(7, 8))
     return values.round(3)
 
 

@@ -49,22 +49,39 @@ def save(tmp_path):
 # Campaigns in Python; see `campaigning`.
 
 
+@pytest.fixture(scope="session")
+def fitted(tmp_path_factory):
+    """A campaign with a model, whose fit is in its cache; tests work on copies."""
+    path = tmp_path_factory.mktemp("fitted") / "campaign.db"
+    with Campaign.new(path, rank=2) as campaign:
+        campaign.add(rows=campaigning.ROWS, columns=campaigning.COLUMNS)
+        campaign.tell(campaigning.KNOWN)
+        campaign.best(8)
+    return path
+
+
 @pytest.fixture
-def new(tmp_path):
-    """Makes campaigns, with what is known by default, and ends their connections."""
+def new(tmp_path, request):
+    """Makes campaigns, and ends their connections; by default, copies of one that was fitted."""
     with contextlib.ExitStack() as stack:
 
         def make(
-            known=campaigning.KNOWN,
+            known=None,
             *,
             name="campaign.db",
             rows=campaigning.ROWS,
             columns=campaigning.COLUMNS,
             **settings,
         ):
-            campaign = Campaign.new(tmp_path / name, **({"rank": 2} | settings))
-            stack.enter_context(campaign)
+            path = tmp_path / name
+            if known is None and not settings:
+                template = request.getfixturevalue("fitted")
+                for suffix in ("", "-fit.npz"):
+                    shutil.copy(f"{template}{suffix}", f"{path}{suffix}")
+                return stack.enter_context(Campaign(path))
+            campaign = stack.enter_context(Campaign.new(path, **({"rank": 2} | settings)))
             campaign.add(rows=rows, columns=columns)
+            known = campaigning.KNOWN if known is None else known
             if known:
                 campaign.tell(known)
             return campaign

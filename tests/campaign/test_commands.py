@@ -1,9 +1,8 @@
 """The command `smc-jax`: what every command does, and that it says what is next."""
 
 import csv
-import os
+import io
 import pathlib
-import subprocess
 import sys
 
 import pytest
@@ -32,7 +31,7 @@ def test_a_campaign_from_beginning_to_end(made, run, tmp_path):
     """The commands of the README, one after the other."""
     printed = run("new", "c.db", f"--table={made / 'assay.csv'}", *OPTIONS)
     assert "Read as a long table" in printed
-    assert "8 rows, 10 columns, 40 known" in printed
+    assert "7 rows, 8 columns, 28 known" in printed
     printed = run("ask", "c.db", "--number=4", "--out=next.csv")
     lines = read("next.csv")
     asked = [(line["drug"], line["target"]) for line in lines]
@@ -55,7 +54,7 @@ def test_a_campaign_from_beginning_to_end(made, run, tmp_path):
         "tell", "c.db", write(tmp_path / "w.csv", NAMES, (*asked[3], "withdrawn"))
     )
     printed = run("status", "c.db", "--png=progress.png")
-    assert "42 known, 0 pending, 1 failed" in printed
+    assert "30 known, 0 pending, 1 failed" in printed
     assert pathlib.Path("progress.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     run("report", "c.db")
     page = pathlib.Path("c.html").read_text()
@@ -77,11 +76,11 @@ def test_new(run, table):
     if table is None:
         assert "0 rows, 0 columns, 0 known" in run("new", "n.db")
         return
-    cells = [[row, *(1.5 if j % 2 else "" for j in range(10))] for row in ROWS]
+    cells = [[row, *(1.5 if j % 2 else "" for j in range(8))] for row in ROWS]
     write(pathlib.Path("wide.csv"), ["", *COLUMNS], *cells)
     printed = run("new", "n.db", "--table=wide.csv", "--minimise=dose", "--seed=5", "--noise=0.2")
     assert "Read as a wide table" in printed
-    assert "8 rows, 10 columns, 40 known" in printed
+    assert "7 rows, 8 columns, 28 known" in printed
     with Campaign("n.db") as campaign:
         found = campaign.settings
     assert (found["maximise"], found["value"], found["seed"], found["noise"]) == (
@@ -240,14 +239,14 @@ def test_a_setting_goes_back_to_none(copy, run):
 
 
 def test_a_huge_number_is_what_is_open(empty, run):
-    assert "Only 80 entries were open" in run("ask", empty, f"--number={10**12}")
+    assert "Only 56 entries were open" in run("ask", empty, f"--number={10**12}")
 
 
 def test_what_expires_at_once_is_free(empty, run):
     run("ask", empty, "--number=80", "--expires=1e-9")
     run("ask", empty, "--number=80", "--expires=24")
     with Campaign(empty) as campaign:
-        assert campaign.sizes()["pending"] == 80
+        assert campaign.sizes()["pending"] == 56
 
 
 def test_tell_corrections_repeats_and_several_tables(copy, run, tmp_path):
@@ -270,7 +269,7 @@ def test_close_reopen_and_add(copy, run, tmp_path):
     assert "2 of 2 were open" in run("close", copy, "pairs.csv")
     assert "0 of 2 were open" in run("close", copy, "pairs.csv")
     assert "2 of 2 were closed" in run("reopen", copy, "pairs.csv")
-    (tmp_path / "rows.txt").write_text("drug7\ndrug8\n")
+    (tmp_path / "rows.txt").write_text("drug6\ndrug8\n")
     (tmp_path / "columns.txt").write_text("target\ntarget10\ntarget11\n")
     printed = run("add", copy, "--rows=rows.txt", "--columns=columns.txt")
     assert "1 new row, 2 new columns" in printed
@@ -336,13 +335,14 @@ def test_help_of_a_command_names_every_flag(monkeypatch, capsys, name):
         assert flag.meaning in printed
 
 
-def test_ids_that_the_terminal_cannot_show(empty):
-    """In a process whose output is ASCII, as it may be in a pipe."""
+def test_ids_that_the_terminal_cannot_show(empty, monkeypatch):
+    """Where the output is ASCII, as it may be in a pipe."""
     with Campaign(empty) as campaign:
-        campaign.tell([("naïve", "β2", float(number)) for number in (1,)])
-    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
-    line = [sys.executable, "-m", "smc_jax.campaign.command_line", "status", str(empty)]
-    found = subprocess.run(line, capture_output=True, text=True, env=environment)
-    assert found.returncode == 0, found.stderr
-    assert "na\\xefve" in found.stdout
-    assert "Next:" in found.stdout
+        campaign.tell([("naïve", "β2", 1.0)])
+    terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setattr(sys, "argv", ["smc-jax", "status", str(empty)])
+    command_line.main()
+    printed = terminal.buffer.getvalue()
+    assert b"na\\xefve" in printed
+    assert b"Next:" in printed

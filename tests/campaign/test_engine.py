@@ -1,6 +1,8 @@
 """What is told of suggestions: against the dense joint Gaussian in float64, and Monte Carlo."""
 
 import functools
+from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -82,9 +84,11 @@ def test_the_bits_of_a_batch_sum_up_to_its_joint_information(column_noise):
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("waiting", [False, True], ids=["nothing pending", "pending"])
-def test_the_bits_of_a_few_entries_need_nothing_but_their_columns(monkeypatch, waiting):
-    """Three entries of two of the five columns, and the same with all others after them."""
+def test_the_bits_of_a_few_entries_need_nothing_but_their_columns(monkeypatch):
+    """Three entries of two of the five columns, and the same with all others after them.
+
+    Nothing is pending, or all of the others.
+    """
     parameters, data, _ = make_problem(4)
     parameters = with_column_noise(parameters, COLUMNS)
     belief = spread_out(parameters)
@@ -94,22 +98,27 @@ def test_the_bits_of_a_few_entries_need_nothing_but_their_columns(monkeypatch, w
     own = [one for one in entries if one[1] == fullest]
     others = [one for one in entries if one[1] != fullest]
     few, rest = [own[0], others[0], own[1]], own[2:] + others[1:]
-    pending[tuple(zip(*rest, strict=True))] = waiting
-    draws = parameter_draws(KEY, belief, parameters, 7)
-    members = ensemble.start(KEY, draws, data)
-
+    pending[tuple(zip(*rest, strict=True))] = True
     looked_at, expect_all = [], ensemble.expect_all
 
     def recorded(members, data, pending):
         looked_at.append(data.columns)
         return expect_all(members, data, pending)
 
-    def bits(entries):
-        row, column = jnp.asarray(entries).T
-        return engine._gains(members, data, jnp.asarray(pending), row, column)
+    @jax.jit
+    def bits(pending):
+        members = ensemble.start(KEY, parameter_draws(KEY, belief, parameters, 7), data)
+        return [
+            engine._gains(members, data, pending, *jnp.asarray(some).T)
+            for some in (few, [*few, *rest])
+        ]
 
     monkeypatch.setattr(ensemble, "expect_all", recorded)
-    np.testing.assert_allclose(bits(few), bits([*few, *rest])[:3], rtol=1e-9)
+    alone = {}
+    for waiting in (False, True):
+        alone[waiting], everything = bits(jnp.asarray(pending & waiting))
+        np.testing.assert_allclose(alone[waiting], everything[:3], rtol=1e-9)
+    assert alone[True].sum() < alone[False].sum() - 0.01
     assert set(looked_at) == {3, COLUMNS}
 
 
@@ -203,26 +212,59 @@ def test_asked_of_some_columns_it_tells_what_it_would_of_these_columns_alone(mon
     assert found.hopeful.all()
 
 
-@pytest.mark.parametrize("waiting", [False, True], ids=["nothing pending", "pending"])
-def test_ids_chooses_what_the_policy_of_that_name_does(monkeypatch, waiting):
-    """A campaign finds R* in another way, and names the columns; its choices are the same."""
+class ByIds(NamedTuple):
+    """A model, what it was told, the engine on it, and the policy `ids` on the same model."""
+
+    parameters: Parameters
+    data: Observations
+    programs: engine.Engine
+    choose: Callable  # (open, pending) -> eight choices, as the policy of that name makes them
+
+
+@pytest.fixture(scope="module")
+def by_ids():
     parameters, data, _ = make_problem(8)
-    belief = spread_out(parameters)
-    programs = engine_on(monkeypatch, belief, "ids")
-    is_open, entries = open_entries(data)
-    pending = np.zeros_like(is_open)
-    pending[tuple(zip(*entries[::3], strict=True))] = waiting
-    columns, left = jnp.arange(COLUMNS), jnp.asarray(is_open & ~pending)
-    pending = jnp.asarray(pending)
-    found = programs.ask(KEY, KEY, parameters, data, columns, left, pending, 4, 2, 8).choice
-    refit_key, choose_key = jax.random.split(KEY)
+    belief, columns = spread_out(parameters), jnp.arange(COLUMNS)
     focused = engine._focused(belief)
     policy = make_policy("ids", Setting(focused, entry_noise=False), best_of=2)
-    offer = Offer(None, left, jnp.ones(left.shape))
-    begun = policy.init(refit_key, data, offer, engine.Focused(parameters, columns))
-    fitted = policy.refit(refit_key, begun, data, offer)
-    expected = choose_several(choose_key, policy, fitted, data, offer, pending, 8)
-    np.testing.assert_array_equal(found, expected)
+
+    def choose(left, pending):
+        refit_key, choose_key = jax.random.split(KEY)
+        offer = Offer(None, left, jnp.ones(left.shape))
+        begun = policy.init(refit_key, data, offer, engine.Focused(parameters, columns))
+        fitted = policy.refit(refit_key, begun, data, offer)
+        return choose_several(choose_key, policy, fitted, data, offer, pending, 8)
+
+    with pytest.MonkeyPatch.context() as patch:
+        programs = engine_on(patch, belief, "ids")
+    return ByIds(parameters, data, programs, jax.jit(choose))
+
+
+def ask_by_ids(by_ids, is_open, pending, wanted):
+    """Eight entries that the engine asks for."""
+    arrays = (jnp.arange(COLUMNS), jnp.asarray(is_open), jnp.asarray(pending), jnp.asarray(wanted))
+    return by_ids.programs.ask(KEY, KEY, by_ids.parameters, by_ids.data, *arrays, 2, 8)
+
+
+@pytest.mark.parametrize("waiting", [False, True], ids=["nothing pending", "pending"])
+def test_ids_chooses_what_the_policy_of_that_name_does(by_ids, waiting):
+    """A campaign finds R* in another way, and names the columns; its choices are the same."""
+    is_open, entries = open_entries(by_ids.data)
+    pending = np.zeros_like(is_open)
+    pending[tuple(zip(*entries[::3], strict=True))] = waiting
+    found = ask_by_ids(by_ids, is_open & ~pending, pending, 4).choice
+    np.testing.assert_array_equal(found, by_ids.choose(is_open & ~pending, pending))
+
+
+def test_what_has_no_room_is_told_apart(by_ids):
+    """Two open entries, asked for eight: the other choices are -1."""
+    is_open = np.zeros((ROWS, COLUMNS), bool)
+    is_open[2, 0] = is_open[3, 0] = True
+    found = ask_by_ids(by_ids, is_open, np.zeros((ROWS, COLUMNS), bool), 2)
+    assert sorted(found.choice.row[:2].tolist()) == [2, 3]
+    assert (np.asarray(found.choice.row[2:]) == -1).all()
+    assert np.isfinite(found.gain[:2]).all()
+    np.testing.assert_allclose(found.probability[:2], 1.0)
 
 
 def test_ids_has_the_settings_of_the_registry(monkeypatch):
@@ -256,22 +298,6 @@ def test_the_columns_of_an_offer_are_summarised_once(monkeypatch):
         KEY, KEY, parameters, data, jnp.arange(COLUMNS), is_open, ~is_open, jnp.asarray(3), 8, 8
     )
     assert len(made) == 1
-
-
-def test_what_has_no_room_is_told_apart(monkeypatch):
-    """Two open entries, asked for eight: the other choices are -1."""
-    parameters, data, _ = make_problem(8)
-    programs = engine_on(monkeypatch, TOLD, "ids")
-    is_open = np.zeros((ROWS, COLUMNS), bool)
-    is_open[2, 0] = is_open[3, 0] = True
-    nothing = jnp.zeros((ROWS, COLUMNS), bool)
-    found = programs.ask(
-        KEY, KEY, parameters, data, jnp.arange(COLUMNS), jnp.asarray(is_open), nothing, 2, 8, 8
-    )
-    assert sorted(found.choice.row[:2].tolist()) == [2, 3]
-    assert (np.asarray(found.choice.row[2:]) == -1).all()
-    assert np.isfinite(found.gain[:2]).all()
-    np.testing.assert_allclose(found.probability[:2], 1.0)
 
 
 @pytest.mark.parametrize("number", [1, 2, 7, 30, 100])

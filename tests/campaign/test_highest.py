@@ -34,8 +34,16 @@ def test_the_largest_of_many_are_found_without_sorting_them_all():
     assert max(sizes) < 1000 * 128 / 50
 
 
-@pytest.mark.parametrize("number", [1, 5, 16, 60, FEW + 1])
-@pytest.mark.parametrize("shape", [(1, 1), (6, 5), (300, 40), (2, 3000)])
+# Every shape with a few and with many, and every number at one shape: each pair is compiled.
+@pytest.mark.parametrize(
+    ("shape", "number"),
+    [
+        *((shape, 16) for shape in [(1, 1), (6, 5), (300, 40), (2, 3000)]),
+        *((shape, FEW + 1) for shape in [(1, 1), (6, 5), (300, 40), (2, 3000)]),
+        *(((6, 5), number) for number in (1, 5, 60)),
+    ],
+    ids=str,
+)
 def test_the_average_of_the_largest_is_the_same_to_the_last_bit(shape, number):
     rng = np.random.default_rng(number)
     values = jnp.asarray(1e3 + rng.normal(size=shape), jnp.float32)
