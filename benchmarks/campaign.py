@@ -58,7 +58,7 @@ def main(arguments: Sequence[str]) -> None:
         print(f"{ROWS.value} x {COLUMNS.value}, {VALUES.value} values")
         print(f"new: {seconds(lambda: smc_jax.Campaign.new(path, table).disconnect()):.1f} s")
         with Storage.open(path) as storage:
-            print(f"loading the answers: {seconds(lambda: storage.load(time.time())):.1f} s")
+            print(f"loading the answers: {seconds(lambda: storage.state(time.time())):.1f} s")
         lab = smc_jax.Campaign(path)
         print(f"first fit and ten entries: {seconds(lambda: lab.best(10)):.1f} s", flush=True)
         rng = np.random.default_rng(1)

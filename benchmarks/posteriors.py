@@ -35,6 +35,7 @@ FIRST = flags.DEFINE_integer("first", 1000, "The first seed.")
 SEEDS = flags.DEFINE_integer("seeds", 2, "How many matrices of each kind.")
 SAMPLES = flags.DEFINE_integer("samples", 200, "Of NUTS: transitions after as many of warm-up.")
 RANK = 20
+LONG = {"first_transitions": 200, "leapfrogs": 64}
 CASES = {
     "rank 5, uniform, 20 % seen": (5, "uniform", 0.2),
     "rank 20, uniform, 55 % seen": (20, "uniform", 0.55),
@@ -80,6 +81,7 @@ def beliefs(samples: int) -> dict[str, Belief]:
         "svi": presets.fitted_belief(rank=RANK),
         "svi, random start": presets.fitted_belief(rank=RANK, start="random"),
         "hmc": presets.fitted_belief(rank=RANK, method="mcmc"),
+        "hmc, long": presets.fitted_belief(rank=RANK, method="mcmc", hmc=LONG),
         "nuts": nuts(gamma_process(rank=RANK), samples=samples),
     }
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 from smc_jax.campaign import log, reading, schema
-from smc_jax.campaign.log import Added, Entry, Log, Pair, State, Tell
+from smc_jax.campaign.log import Added, Entry, Pair, State, Tell
 from smc_jax.campaign.types import (
     COLUMN,
     ROW,
@@ -324,10 +324,6 @@ class Storage:
         """
         with self._reading() as database:
             return reading.read_state(database, now)
-
-    def load(self, now: float) -> Log:
-        """The log alone; see `state`."""
-        return self.state(now).log
 
     def history(self) -> Iterator[Told]:
         """Every answer in the order told, also those that were corrected later."""

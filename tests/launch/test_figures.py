@@ -204,7 +204,9 @@ def test_every_figure_can_be_made_on_at_least_ten_seeds(tmp_path, monkeypatch):
     monkeypatch.setattr(figures.panels, "resolve", figures.panels.panels)
     monkeypatch.setattr(figures.validation, "resolve", lambda config: config)
     made = {name: make() for name, make in figures.makers(tmp_path).items()}
-    assert list(made) == ["figure1", "figure1_true_rank", "figure2", "replay", "steps", "ablation"]
+    assert list(made) == [
+        *("figure1", "figure1_true_rank", "figure2", "replay", "steps", "ablation", "growth")
+    ]
     both = {
         f"{oracle}{by}" for oracle in ("oracle", "mean_oracle") for by in ("", "_ids", "_greedy")
     }
