@@ -5,10 +5,10 @@ import functools
 import jax
 import numpy as np
 import pytest
+from benchmarking import load
 from numpyro.infer import MCMC, NUTS
 from problems import low_rank_data
 
-from benchmarks import posteriors
 from smc_jax.beliefs import variational as inference
 from smc_jax.beliefs.base import parameter_draws
 from smc_jax.beliefs.starts import STARTS
@@ -97,7 +97,7 @@ def test_the_mean_field_fails_where_the_chains_do_not():
     problem = synthetic(true_rank=20)
     found = {
         name: jax.jit(single_fit(problem, belief, 0.55, draws=100))(np.uint32(1000))
-        for name, belief in posteriors.beliefs(100).items()
+        for name, belief in load("posteriors").beliefs(100).items()
         if name in ("svi", "hmc", "nuts")
     }
     svi, hmc, nuts = (found[name] for name in ("svi", "hmc", "nuts"))

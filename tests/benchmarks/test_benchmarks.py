@@ -2,6 +2,7 @@
 
 import json
 import sys
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,9 +14,11 @@ from problems import low_rank_data
 
 from benchmarks import peers, timing
 from benchmarks.experiment import make_experiment
+from smc_jax.beliefs.base import stored_belief
 from smc_jax.beliefs.told import told
 from smc_jax.data.synthetic import synthetic
 from smc_jax.model.gamma_process import gamma_process
+from smc_jax.model.parameters import Parameters
 from smc_jax.policies.ids import GAINS, SCOPES, ids
 from smc_jax.policies.random import random
 from smc_jax.simulation.environment import make_environment
@@ -331,3 +334,29 @@ def test_posteriors_are_compared_by_their_means_over_the_seeds():
         )
 
     assert posteriors.figures(fit, [1, 4])[:5] == [2.5] * 5
+
+
+def test_directions_of_the_mean_are_those_above_the_noise():
+    ranks = load("ranks")
+    covariance = jnp.diag(jnp.asarray([3.0, 0.2, 0.05]))
+    assert ranks.directions(ranks.Found(None, None, covariance, 0.1)) == 2
+    fit = ranks.fit(synthetic(rows=6, columns=8, true_rank=1), told_belief(), 0.9)
+    found = fit(np.uint32(0))
+    assert found.covariance.shape == (6, 6)
+    assert float(found.noise_variance) == pytest.approx(0.1)
+    assert float(found.columns) == 1.0
+
+
+def told_belief():
+    """A belief that stores one factor of ones, and a noise of variance 0.1."""
+    one = Parameters.plain(jnp.ones((6, 1)), jnp.sqrt(0.1))
+    stored = Drawn(jax.tree.map(lambda x: x[None], one))
+    return stored_belief(
+        lambda key, data, prior=None: stored,
+        lambda key, state, data: state,
+        lambda state: None,
+    )
+
+
+class Drawn(NamedTuple):
+    draws: Parameters
