@@ -4,7 +4,7 @@ The model is fitted again without a part of what is known, and asked for that pa
 suggestions are beside what was told of them. An interval for a new entry takes its ends from those
 predictions that were nearest to its own (conformal prediction, local in the predicted value): where
 the model promises most, it errs otherwise than on average. Whether an entry left may beat the best
-is found from draws that are moved as the intervals are.
+is found from draws that are stretched as the intervals are, and moved by the errors' mean.
 """
 
 from collections.abc import Callable
@@ -51,46 +51,60 @@ class Calibrator(NamedTuple):
     def interval(
         self, mean: np.ndarray, sd: np.ndarray, low: np.ndarray, high: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The ends of 90 % intervals; the model's own, low and high, where too little is known."""
-        ends = self._ends(mean)
-        return (low, high) if ends is None else (mean + ends[0] * sd, mean + ends[1] * sd)
-
-    def line(self, mean: np.ndarray, sd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """How draws of entries are moved, so that they say what the intervals say.
-
-        The draw x of an entry becomes offset + factor * x: the line that takes a normal 90 %
-        interval, mean - 1.645 sd to mean + 1.645 sd, to the interval of `interval`. Errors twice
-        as large as expected double all deviations, and errors on one side move the entry there.
-
-        Returns:
-          offset and factor of each entry, 0 and 1 where too little is known.
-        """
-        ends = self._ends(mean)
-        if ends is None:
-            return np.zeros_like(mean), np.ones_like(mean)
-        factor = (ends[1] - ends[0]) / (-2.0 * ndtri(OUTSIDE))
-        return mean + 0.5 * (ends[0] + ends[1]) * sd - factor * mean, factor
-
-    def _ends(self, mean: np.ndarray) -> np.ndarray | None:
-        """The ends of intervals as errors (value - mean) / sd, [2, ...]; None of too few errors.
+        """The ends of 90 % intervals; the model's own, low and high, where too little is known.
 
         Of the errors that belong to the nearest predictions, an exchangeable new one lies below
         the floor(0.05 (n + 1))-th with probability 5 % at most, and above the ceil(0.95 (n + 1))-th
         with 5 % at most.
         """
-        number = self.errors.mean.size
-        if number < FEWEST:
-            return None
+        if self.errors.mean.size < FEWEST:
+            return low, high
+        windows, window = self._nearest(mean)
+        below = _outside(windows.shape[1])
+        return mean + windows[window, below] * sd, mean + windows[window, -1 - below] * sd
+
+    def line(self, mean: np.ndarray, sd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """How draws of entries are moved, so that they heed the errors that intervals come from.
+
+        The draw x of an entry becomes offset + factor * x, which takes mean to mean + bias * sd.
+        The factor is the width of the interval in parts of what a normal sample of as many errors
+        has (Blom 1958): errors twice as large as expected double all deviations.
+
+        The draws are without noise, and the errors are those of measurements. Noise has mean zero,
+        so that the mean of the errors tells the bias of the entry, also where noise is skewed. It
+        is shrunk by its standard error (James and Stein 1961), which is large where noise is, and
+        which the entries that share their neighbours share.
+
+        Returns:
+          offset and factor of each entry, 0 and 1 where too little is known.
+        """
+        if self.errors.mean.size < FEWEST:
+            return np.zeros_like(mean), np.ones_like(mean)
+        windows, window = self._nearest(mean)
+        near = windows.shape[1]
+        below = _outside(near)
+        normal = -2.0 * ndtri((below + 1 - 0.375) / (near + 0.25))
+        factor = ((windows[:, -1 - below] - windows[:, below]) / normal)[window]
+        error = windows.mean(1)
+        certain = np.maximum(error**2 - windows.var(1, ddof=1) / near, 0.0)
+        bias = np.divide(certain, error, out=np.zeros_like(error), where=error != 0.0)[window]
+        return mean + bias * sd - factor * mean, factor
+
+    def _nearest(self, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The errors of neighbouring predictions, sorted, [w, n]; and each entry's place in w."""
         order = np.argsort(self.errors.mean, kind="stable")
         at, ratio = self.errors.mean[order], self.errors.ratio[order]
-        near = min(NEIGHBOURS, number)
-        below = max(int(np.floor(OUTSIDE * (near + 1))) - 1, 0)
+        near = min(NEIGHBOURS, ratio.size)
         # In their order, the nearest predictions stand side by side. A new prediction moves on to
         # the next of these windows where it is nearer to the first one behind the window than to
         # the first one inside.
         windows = np.sort(np.lib.stride_tricks.sliding_window_view(ratio, near), axis=1)
-        window = np.searchsorted(0.5 * (at[:-near] + at[near:]), mean)
-        return windows[:, [below, near - 1 - below]].T[:, window]
+        return windows, np.searchsorted(0.5 * (at[:-near] + at[near:]), mean)
+
+
+def _outside(near: int) -> int:
+    """How many of so many errors lie below an interval, and as many above."""
+    return max(int(np.floor(OUTSIDE * (near + 1))) - 1, 0)
 
 
 def folds_of(matrix: Matrix) -> int:
