@@ -12,6 +12,7 @@ from launch.settings import ConfigError
 
 FILE = "commits.json"
 UNKNOWN, DIRTY = "unknown", "-dirty"
+CODE = ("smc_jax", "launch", "configs")  # a file of these that git does not have counts as a change
 
 
 @functools.cache
@@ -20,14 +21,24 @@ def current() -> str:
 
     It is found once: what is committed while a command runs is not what the command runs.
     """
-    line = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    here = Path(__file__).resolve()
+    known = _git("ls-files", "--error-unmatch", here.name)  # or the repository is another one's
+    commit = _git("describe", "--always", "--abbrev=12", "--exclude=*")
+    changed = _git("status", "--porcelain", "--", *(str(here.parents[1] / one) for one in CODE))
+    if known is None or commit is None or changed is None:
+        return UNKNOWN
+    return f"{commit}{DIRTY}" if changed else commit
+
+
+def _git(*words: str) -> str | None:
+    """What git prints beside this file; None where it fails."""
     try:
         found = subprocess.run(
-            line, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=60
+            ["git", *words], cwd=Path(__file__).parent, capture_output=True, text=True, timeout=60
         )
     except (OSError, subprocess.TimeoutExpired):
-        return UNKNOWN
-    return found.stdout.strip() if found.returncode == 0 else UNKNOWN
+        return None
+    return found.stdout.strip() if found.returncode == 0 else None
 
 
 def names_code(commit: str) -> bool:

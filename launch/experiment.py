@@ -69,13 +69,13 @@ def make_belief(config: ConfigDict, method: str | None = None) -> Belief:
     )
 
 
-def make_setting(config: ConfigDict) -> Setting:
-    """What all policies of the experiment share."""
+def make_setting(config: ConfigDict, picks: int | None = None) -> Setting:
+    """What all policies of the experiment share; its horizon, unless another is given."""
     return Setting(
         make_belief(config),
         entry_noise(config),
         config.standardise,
-        horizon(config),
+        horizon(config) if picks is None else picks,
         make_belief(config, "svi"),
     )
 

@@ -71,8 +71,8 @@ def figures(config: ConfigDict, folder: Path, seen: float) -> dict[str, Any]:
             "seen": seen,
             "ELBO": [float(one.elbo) for one in found],
             "RMSE": [float(one.error) for one in found],
-            "commit": commits.note(folder, FIT),
         }
+        commits.note(folder, FIT)
         files.write_json(path, fits)
     regret = files.load_curves(folder)[POLICY].regret[:, -1]
     made = {"ELBO": fits["ELBO"], "RMSE": fits["RMSE"], "regret": regret}

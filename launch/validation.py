@@ -234,8 +234,7 @@ def check_policies(config: ConfigDict) -> None:
     """Refuses settings of any policy that cannot be used: those not run are recorded too."""
     # Before a table is read its horizon may not be known; any will do to check the settings.
     picks = horizon(config) if config.horizon is not None or has_sizes(config) else 1
-    belief = experiment.make_belief(config)
-    setting = Setting(belief, entry_noise(config), config.standardise, picks)
+    setting = experiment.make_setting(config, picks)
     with naming(config, strength="equalise_strength"):
         equalised(make_policy("random", setting), strength=config.equalise_strength)
     once = config.once or not config.equalise

@@ -126,13 +126,15 @@ def paper(*, rank: int = 20, **inference: Any) -> Preset:
       rank: K, the bound on the rank.
       **inference: settings of `fitted_belief` that are not their defaults.
     """
-    some = {"best_of": 16}
+    fitted = {"method": "mcmc", **inference}
+    draws = DRAWS if fitted["method"] == "mcmc" else {}
+    some = {"best_of": 16, **draws}
     return Preset(
         rank=rank,
-        inference={"method": "mcmc", **inference},
+        inference=fitted,
         policies={
-            "ids": some | DRAWS,
-            "greedy": DRAWS,
+            "ids": some,
+            "greedy": draws,
             "oracle": some,
             "mean_oracle": some,
             "particle": {"noisy": True},

@@ -32,10 +32,24 @@ VARIANTS = {  # settings that choose in another way
     "thompson fresh": ("thompson", {"pool": 0}),
     "icf linucb": ("icf", {**SMALL["icf"], "rule": "linucb"}),
 }
-ALL = [*POLICIES, *VARIANTS]
 PRESET = presets.Preset(rank=2, inference={"first_steps": 10, "steps": 5, "window": 5})
+# The same, fitted by chains.
+CHAINS = {
+    "ids chains": PRESET._replace(
+        inference=PRESET.inference | {"method": "mcmc"},
+        hmc={"draws": 4, "first_transitions": 3, "transitions": 1, "leapfrogs": 2},
+    ),
+    "ids signed chains": PRESET._replace(
+        model={"loadings": "signed", "intercepts": True, "common": 10.0, "noise_spread": 0.25},
+        inference=PRESET.inference | {"method": "mcmc"},
+        gibbs={"draws": 4, "first_sweeps": 3, "sweeps": 1},
+    ),
+}
+ALL = [*POLICIES, *VARIANTS, *CHAINS]
 
 
 def make(title, **settings):
+    if title in CHAINS:
+        return CHAINS[title].policy("ids", **{**SMALL["ids"], **settings})
     name, own = VARIANTS.get(title, (title, SMALL.get(title, {})))
     return PRESET.policy(name, **{**own, **settings})

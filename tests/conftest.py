@@ -12,7 +12,7 @@ os.environ["XLA_FLAGS"] = " ".join(
     ]
 )
 # Small programs too are compiled once for all files: each file drops what it has compiled.
-os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.05")
 
 import pathlib
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from storing import named, table, told
 
-from smc_jax.campaign import log, schema, storage
+from smc_jax.campaign import schema
 from smc_jax.campaign.storage import Storage
 from smc_jax.campaign.types import Records
 
@@ -219,4 +219,3 @@ def test_a_million_answers(create, capsys):
     np.testing.assert_array_equal(loaded.value[:-1000], value[1000:])
     np.testing.assert_array_equal(loaded.value[-1000:], value[:1000] + 1.0)
     assert not loaded.asked.any()
-    assert storage.Log is log.Log

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+import runpy
 import subprocess
 
 import pytest
@@ -179,6 +180,20 @@ def test_results_of_this_commit_are_added_to(tmp_path, at):
     (tmp_path / "fit.json").write_text("{}")
     (tmp_path / "random.checkpoint.npz").write_bytes(b"")
     figures.check_commits([plan_of(tmp_path, parts=("fit.json",))], "abc")
+
+
+def test_the_commit_of_another_repository_is_not_that_of_this_code(tmp_path):
+    """As where the files were copied into it without their history."""
+    (tmp_path / "launch").mkdir()
+    copy = tmp_path / "launch" / "commits.py"
+    copy.write_text((ROOT / "launch" / "commits.py").read_text())
+    own = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in (["init", "-q"], [*own, "commit", "-q", "--allow-empty", "-m", "other"]):
+        subprocess.run(["git", "-C", str(tmp_path), *words], check=True)
+    module = runpy.run_path(str(copy))
+    assert module["current"]() == "unknown"
+    subprocess.run(["git", "-C", str(tmp_path), "add", "launch"], check=True)
+    assert runpy.run_path(str(copy))["current"]().endswith("-dirty")
 
 
 def test_the_commit_is_what_git_says_or_unknown(monkeypatch):

@@ -160,6 +160,31 @@ def test_an_interrupted_policy_goes_on_from_its_checkpoint(finished, tmp_path, m
     assert_same_curves(load(tmp_path), load(finished))
 
 
+CHAINS = {"inference.method": "mcmc", "inference.first_steps": 5, "hmc.draws": 4, "ids.draws": 4}
+CHAINS |= {"hmc.first_transitions": 2, "hmc.transitions": 1, "hmc.leapfrogs": 2}
+CHAINS |= {"gibbs.draws": 4, "gibbs.first_sweeps": 2, "gibbs.sweeps": 1}
+
+
+@pytest.mark.parametrize("loadings", ["gamma", "signed"])
+def test_chains_go_on_from_their_checkpoint(tmp_path, monkeypatch, loadings):
+    """Of the method that the presets have."""
+    config = tiny(CHAINS | {"policies": "ids", "model.loadings": loadings})
+    runner.run(config, tmp_path / "whole")
+    monkeypatch.setattr(runner, "tqdm", InterruptedBar)
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(config, tmp_path / "stopped")
+    monkeypatch.undo()
+    runner.run(config, tmp_path / "stopped")
+    assert_same_curves(load(tmp_path / "stopped"), load(tmp_path / "whole"))
+
+
+def test_the_papers_policies_do_not_depend_on_the_method(tmp_path):
+    for method in ("svi", "mcmc"):
+        changes = CHAINS | {"policies": "thompson_paper", "inference.method": method}
+        runner.run(tiny(changes), tmp_path / method)
+    assert_same_curves(load(tmp_path / "svi"), load(tmp_path / "mcmc"))
+
+
 @pytest.fixture
 def begun(tmp_path, monkeypatch):
     """A run of thompson that was interrupted."""

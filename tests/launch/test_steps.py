@@ -3,7 +3,6 @@
 import csv
 import io
 import itertools
-import json
 import operator
 import re
 
@@ -202,8 +201,7 @@ def test_starts_and_optimisers_have_a_line_each_and_fits_are_kept(tmp_path, monk
     assert 0.0 < float(rows[0]["RMSE"]) < 2.0
     assert rows[0]["ELBO"] != rows[1]["ELBO"]
     assert {row[of] for row in rows for of in ("commit", "fit_commit")} == {commits.current()}
-    fit = json.loads((tmp_path / "spectral_adam" / "fit.json").read_text())
-    assert fit["commit"] == commits.current()
+    assert commits.load(tmp_path / "spectral_adam")["fit.json"] == [commits.current()]
     assert plan.parts == ("fit.json",)
     text = (tmp_path / "ablation.md").read_text()
     assert f"{regret.mean():.1f} ± {regret.std(ddof=1) / np.sqrt(2):.1f} |" in text
