@@ -17,7 +17,7 @@ def get_config() -> config_dict.ConfigDict:
       policies: names, separated by commas, or a tuple of them: policies of `smc_jax.POLICIES`, or
         `module:function` for a factory (setting, **settings) -> Policy of your own.
       reference: the policy that all others are compared with pair by pair, in addition to the
-        oracles, ids and thompson.
+        oracles, ids, thompson and greedy.
       data: synthetic, jester, movielens, replay or table.
       rows: D.
       columns: N.
