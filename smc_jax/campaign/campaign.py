@@ -282,9 +282,9 @@ class Campaign:
             return read_records(answers, names=self.names)
         return records_of(answers)
 
-    def knows(self, table: Path) -> bool:
-        """Whether telling a table would add nothing."""
-        return self._storage.knows(read_records(table, names=self.names))
+    def knows(self, answers: Path | Iterable[tuple[str, str, Any]]) -> bool:
+        """Whether telling these answers would add nothing."""
+        return self._storage.knows(self._read(answers))
 
     def add(self, *, rows: Iterable[str] = (), columns: Iterable[str] = ()) -> Added:
         """Adds rows and columns of which nothing is known yet."""

@@ -79,8 +79,8 @@ def _new(given: Any, arguments: list[str]) -> None:
 def _ask(given: Any, arguments: list[str]) -> None:
     (path,) = arguments
     with _open(path) as campaign:
-        check_out(path, given.out)
-        check_sheet(campaign, path, given.out, given.token)
+        inputs = (given.only_rows, given.only_columns, given.closed, given.plate)
+        check_sheet(campaign, path, given.out, given.token, inputs)
         rows, columns, _ = campaign.names
         named = {"rows": rows, "columns": columns}
         closed = [] if given.closed is None else read_pairs(given.closed, partial=True, **named)
@@ -138,7 +138,7 @@ def _withdraw(given: Any, arguments: list[str]) -> None:
 def _predict(given: Any, arguments: list[str]) -> None:
     path, table = arguments
     with _open(path) as campaign:
-        check_out(path, given.out)
+        check_out(path, given.out, inputs=[table])
         rows, columns, _ = campaign.names
         pairs = read_pairs(table, rows=rows, columns=columns)
         found = campaign.predict(pairs)  # type: ignore[arg-type]

@@ -1,46 +1,132 @@
 """Files that a command is to write: refused before anything is asked, computed or recorded."""
 
+import gzip
 import os
+import re
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from smc_jax.campaign.campaign import Campaign
-from smc_jax.campaign.cells import read_grid
-from smc_jax.campaign.tables import read_pairs
+from smc_jax.campaign.cells import import_parquet, read_grid
+from smc_jax.campaign.tables import read_pairs, read_records
 from smc_jax.campaign.types import CampaignError
-from smc_jax.campaign.writing import check_writable
+from smc_jax.campaign.writing import TABLES, check_writable
 
 BESIDE = ("-wal", "-shm", "-journal", "-fit.npz")  # files that belong to a campaign
+SHEET = {"status", "bits", "why"}  # columns that every sheet of an ask has
+HEAD = 1 << 16  # bytes of a file in which its first line is looked for
 
 
-def check_out(path: str, out: str | None, *, table: bool = True) -> None:
-    """Refuses a file that cannot be written before anything is asked, computed or recorded."""
+def check_out(
+    path: str, out: str | None, *, table: bool = True, inputs: Iterable[str | None] = ()
+) -> None:
+    """Refuses a file that cannot be written, or that is somebody's sheet.
+
+    Args:
+      path: of the campaign.
+      out: the file; None writes nothing.
+      table: whether it will be a table.
+      inputs: files that the same command reads.
+    """
     if out is None:
         return
-    check_writable(out, table=table)
-    own = os.path.realpath(path)
-    if os.path.realpath(out) in [own + suffix for suffix in ("", *BESIDE)]:
-        raise CampaignError(f"{out}: this is the campaign itself; name another file with --out")
+    _check_place(path, out, table, inputs)
+    if out.endswith(TABLES) and _is_sheet(out):
+        raise CampaignError(
+            f"{out}: this is the sheet of an ask, and its answers may not be told yet; name another"
+            " file, or delete this one first"
+        )
 
 
-def check_sheet(campaign: Campaign, path: str, out: str | None, token: str | None) -> None:
-    """Refuses to write suggestions over anything but an earlier ask that waits for nothing more.
+def check_sheet(
+    campaign: Campaign,
+    path: str,
+    out: str | None,
+    token: str | None,
+    inputs: Iterable[str | None] = (),
+) -> None:
+    """Refuses to write suggestions over anything but a sheet whose every answer was told.
 
-    The ask of a token that was asked before writes its own sheet again.
+    Sheets of other campaigns, and of asks that have expired, wait for answers too. The ask of a
+    token that was asked before writes its own sheet again.
     """
-    if out is None or not os.path.exists(out):
+    if out is None:
         return
-    header = read_grid(out).cells[0]
-    if not {"status", "bits", "why"} <= set(header):
+    _check_place(path, out, True, inputs)
+    if not os.path.exists(out):
+        return
+    if not _is_sheet(out):
         raise CampaignError(f"{out}: the file exists, and no ask wrote it; name another with --out")
-    if not campaign.knows(out):
+    lines = len(read_grid(out).cells) - 1
+    waiting = _waiting(campaign, out, token, lines) if lines else 0
+    if waiting:
         raise CampaignError(
-            f"{out}: the file holds answers that were not told; tell them first, or name another"
+            f"{out}: {waiting} of {lines} lines in it have no answer that was told to {path};"
+            " fill them in and tell them, delete the file, or name another with --out"
         )
-    rows, columns, _ = campaign.names
-    sheet = read_pairs(out, rows=rows, columns=columns)
+
+
+def _check_place(path: str, out: str, table: bool, inputs: Iterable[str | None]) -> None:
+    """Refuses a file that cannot be written, the campaign itself, and what the command reads."""
+    check_writable(out, table=table)
+    own, real = os.path.realpath(path), os.path.realpath(out)
+    if real in [own + suffix for suffix in ("", *BESIDE)]:
+        raise CampaignError(f"{out}: this is the campaign itself; name another file with --out")
+    if real in [os.path.realpath(one) for one in inputs if one is not None]:
+        raise CampaignError(f"{out}: the command reads this file; name another one with --out")
+
+
+def _waiting(campaign: Campaign, out: str, token: str | None, lines: int) -> int:
+    """How many lines of a sheet have no answer that the campaign knows."""
+    rows, columns, value = campaign.names
+    if not {rows.lower(), columns.lower(), value.lower()} <= set(_names(out)):
+        return lines  # of another campaign
+    records = read_records(out, names=campaign.names)
+    said = zip(records.rows, records.columns, records.kinds, records.values.tolist(), strict=True)
+    answers = [
+        (row, column, number if kind == "value" else kind)
+        for row, column, kind, number in said
+        if kind != "pending"
+    ]
+    untold = 0
+    if not _knows(campaign, answers):
+        untold = sum(not _knows(campaign, [one]) for one in answers)
     earlier = (token is not None and campaign.asked(token)) or []
-    waiting = set(sheet) & set(campaign.pending())
-    if waiting and set(sheet) != {(one.row, one.column) for one in earlier}:
+    pairs = set(read_pairs(out, rows=rows, columns=columns))
+    own = pairs == {(one.row, one.column) for one in earlier}
+    return untold if own else untold + lines - len(answers)
+
+
+def _knows(campaign: Campaign, answers: Sequence[tuple[str, str, Any]]) -> bool:
+    """Whether answers were told; others of the same entries were not these."""
+    try:
+        return campaign.knows(answers)
+    except CampaignError:
+        return False
+
+
+def _is_sheet(path: str) -> bool:
+    """Whether a file has the columns of a sheet; refuses one of which nobody can say."""
+    try:
+        return os.path.isfile(path) and set(_names(path)) >= SHEET
+    except (OSError, EOFError, ValueError, zlib.error):
         raise CampaignError(
-            f"{out}: {len(waiting)} of the entries in it are still pending; tell them or withdraw"
-            f" them first (smc-jax status {path} lists the tokens), or name another file with --out"
-        )
+            f"{path}: the file exists and is no table that can be read; name another file, or"
+            " delete this one first"
+        ) from None
+
+
+def _names(path: str) -> list[str]:
+    """The names in the first line of a table, in small letters; the rest is not read."""
+    with open(path, "rb") as stream:
+        if path.endswith(".parquet"):
+            schema = import_parquet(path).parquet.read_schema(stream)
+            return [name.strip().lower() for name in schema.names]
+        packed = stream.read(2) == b"\x1f\x8b"
+        stream.seek(0)
+        head = gzip.GzipFile(fileobj=stream).read(HEAD) if packed else stream.read(HEAD)
+    wide = head.startswith((b"\xff\xfe", b"\xfe\xff"))
+    text = head.decode("utf-16" if wide else "utf-8-sig", errors="replace")
+    first = next((line for line in text.splitlines() if re.search(r"\w", line)), "")
+    return [name.strip(' "').lower() for name in re.split("[\t;,]", first)]

@@ -14,7 +14,6 @@ from commanding import (
     OPTIONS,
     ROWS,
     TRUTH,
-    dump,
     read,
     values_of,
     write,
@@ -133,39 +132,6 @@ def test_a_token_gives_the_same_file(empty, run):
     assert pathlib.Path("a.csv").read_bytes() == pathlib.Path("b.csv").read_bytes()
     with Campaign(empty) as campaign:
         assert campaign.sizes()["pending"] == 3
-
-
-def test_answers_that_were_not_told_are_not_written_over(empty, run, fail):
-    run("ask", empty, "--number=2", "--out=next.csv")
-    (header, *lines) = pathlib.Path("next.csv").read_text().splitlines()
-    first, second = ([*line.split(",")[:2], "1.5", *line.split(",")[3:]] for line in lines)
-    pathlib.Path("next.csv").write_text("\n".join([header, ",".join(first), lines[1]]))
-    assert "not told" in fail("ask", empty, "--out=next.csv")
-    run("tell", empty, "next.csv")
-    assert "1 of the entries in it are still pending" in fail("ask", empty, "--out=next.csv")
-    pathlib.Path("next.csv").write_text("\n".join([header, ",".join(first), ",".join(second)]))
-    run("tell", empty, "next.csv")
-    run("ask", empty, "--number=2", "--out=next.csv")
-
-
-def test_a_sheet_that_waits_for_answers_is_not_written_over(empty, run, fail):
-    """Nothing of it is filled in; it is written again by its token, and not by another ask."""
-    run("ask", empty, "--number=2", "--token=monday", "--out=next.csv")
-    sheet, before = pathlib.Path("next.csv").read_bytes(), dump(empty)
-    for more in ([], ["--token=tuesday"]):
-        line = fail("ask", empty, "--number=2", "--out=next.csv", *more)
-        assert "next.csv: 2 of the entries in it are still pending" in line
-        assert "withdraw" in line
-        assert "--out" in line
-    assert dump(empty) == before
-    pathlib.Path("next.csv").write_bytes(sheet.replace(b"It spreads", b"It spread"))
-    run("ask", empty, "--number=2", "--token=monday", "--out=next.csv")
-    assert pathlib.Path("next.csv").read_bytes() == sheet
-    run("withdraw", empty, "monday")
-    run("ask", empty, "--number=2", "--token=tuesday", "--out=next.csv")
-    assert "2 of the entries" in fail(
-        "ask", empty, "--number=2", "--token=monday", "--out=next.csv"
-    )
 
 
 def test_what_a_tell_notes_is_printed_once(empty, run):
