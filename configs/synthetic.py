@@ -12,8 +12,8 @@ Expected (seeds 0-9), regret at 10, 25, 50 and 100 % of the horizon of 2,600:
   greedy        173    334    563    271
   random        704   1372   2087   2538
 
-With --config.inference.method=svi --config.ids.draws=16, ids has 187, 278, 267 and 221. From how many
-of the best entries ids measures regret was chosen with these two, on development seeds 1000-1009,
+With --config.inference.method=svi --config.ids.draws=16, ids has 187, 278, 267 and 221. From how
+many of the best entries ids measures regret was chosen with these two, on seeds 1000-1009,
   python -m launch.run --config=configs/synthetic.py --config.policies=ids \
     --config.first_seed=1000 --config.true_rank=RANK --config.ids.best_of=NUMBER --workdir=DIR
 
