@@ -4,9 +4,9 @@ python -m launch.steps --config=configs/synthetic.py --workdir=DIR [--config.see
 
 The first line of the table is the paper's algorithm: theta is the covariance, the information is
 found from histograms, the ratio is frozen until the next refit, and regret is measured from the
-single best entry, on the model fitted by SVI. Each further line takes one setting from the config's
-group `ids`, and the last one its `inference.method`. The lines after that have all of these but one;
-the last of them is the line before ours again, and is not run twice. A small one:
+single best entry, on the model fitted by SVI. Each further line takes one setting from the
+config's group `ids`, and the last one its `inference.method`. The lines after that have all of
+these but one; the last of them is the line before ours again, and is not run twice. A small one:
 
 python -m launch.steps --config=configs/synthetic.py --workdir=DIR --config.rows=15 \
   --config.columns=30 --config.rank=5 --config.seeds=2
