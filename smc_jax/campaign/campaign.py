@@ -25,6 +25,7 @@ from smc_jax.campaign.tables import read_records
 from smc_jax.campaign.types import (
     COLUMN,
     ROW,
+    Calibration,
     CampaignError,
     OpenAsk,
     Prediction,
@@ -46,11 +47,7 @@ class Campaign:
     """
 
     def __init__(
-        self,
-        path: Path,
-        *,
-        source: str | None = None,
-        on_fit: OnFit = lambda done, total: None,
+        self, path: Path, *, source: str | None = None, on_fit: OnFit = lambda done, total: None
     ):
         """Opens a campaign.
 
@@ -116,7 +113,7 @@ class Campaign:
         self._settings, self._kept = wanted, None
 
     def sizes(self) -> dict[str, int]:
-        """How many rows, columns and known, pending and failed entries there are."""
+        """How many rows, columns and known, pending, failed and open entries there are."""
         return self._snapshot().sizes()
 
     def ids(self) -> tuple[list[str], list[str]]:
@@ -131,7 +128,7 @@ class Campaign:
         """Takes an ask back: what is still pending of it may be asked again."""
         found = self.asked(token)
         if found is None:
-            raise CampaignError(f"token: no ask has the token {token!r}; an ask prints its token")
+            raise CampaignError(f"token: no ask has {token!r}; smc-jax status lists the tokens")
         return self.tell([(one.row, one.column, "withdrawn") for one in found])
 
     @property
@@ -227,9 +224,7 @@ class Campaign:
             if not now.ask_recorded(*recorded, found):
                 self._kept = None
             return Batch((one for *_, one in found), name, self.names)
-        raise CampaignError(
-            f"ask: other processes took the entries {TRIES} times over; ask for fewer, or later"
-        )
+        raise CampaignError(f"ask: others took the entries {TRIES} times; ask for fewer, or later")
 
     def _earlier(self, token: str, wanted: dict[str, Any]) -> Batch | None:
         """The suggestions of the ask with this token, which must have asked for the same."""
@@ -332,6 +327,10 @@ class Campaign:
     def progress(self) -> Progress:
         """The values in the order in which they were told."""
         return outlook.progress_of(self._snapshot().log, maximise=self._settings["maximise"])
+
+    def answered(self) -> Calibration:
+        """The suggestions that were answered: what was expected, and what came."""
+        return self._snapshot().answered
 
     def report(self, path: Path) -> None:
         """Writes one self-contained HTML page for people without Python."""

@@ -14,30 +14,37 @@ from smc_jax.campaign.types import CampaignError
 HELP = ("-h", "-help", "--help", "--helpfull", "help")
 DEFINE: dict[type, Any] = {
     str: flags.DEFINE_string,
-    int: flags.DEFINE_integer,
-    float: flags.DEFINE_float,
     bool: flags.DEFINE_boolean,
 }
 
 
-class OrNone(flags.ArgumentParser):
-    """Parses what another parser does, and the word none."""
+PARSERS: dict[type, Any] = {
+    int: (flags.IntegerParser, "a whole number"),
+    float: (flags.FloatParser, "a number"),
+}
 
-    def __init__(self, parser: flags.ArgumentParser):
+
+class Number(flags.ArgumentParser):
+    """Parses a number, and where it is allowed the word none; complaints are in plain words."""
+
+    def __init__(self, kind: type, or_none: bool):
         super().__init__()
-        self.parser, self.syntactic_help = parser, parser.syntactic_help
+        parser, word = PARSERS[kind]
+        self.parser, self.or_none = parser(), or_none
+        self.word = f"{word} or none" if or_none else word
 
     def parse(self, argument: Any) -> Any:
-        """None of the word none, in any case of its letters."""
-        is_none = isinstance(argument, str) and argument.strip().lower() == "none"
-        return None if is_none else self.parser.parse(argument)
+        """The number; None of the word none, in any case of its letters."""
+        if self.or_none and isinstance(argument, str) and argument.strip().lower() == "none":
+            return None
+        try:
+            return self.parser.parse(argument)
+        except (TypeError, ValueError):
+            raise ValueError(f"must be {self.word}") from None
 
     def flag_type(self) -> str:
         """The kind of the value, for a complaint."""
-        return f"{self.parser.flag_type()} or none"
-
-
-PARSERS: dict[type, Any] = {int: flags.IntegerParser, float: flags.FloatParser}
+        return self.word
 
 
 def usage(name: str | None = None) -> str:
@@ -72,8 +79,8 @@ def parse(arguments: Sequence[str]) -> tuple[str, flags.FlagValues, list[str]]:
     command, values = COMMANDS[name], flags.FlagValues()
     for flag in command.flags:
         told = (flag.name, flag.default, flag.meaning)
-        if flag.or_none:
-            flags.DEFINE(OrNone(PARSERS[flag.kind]()), *told, flag_values=values)
+        if flag.kind in PARSERS:
+            flags.DEFINE(Number(flag.kind, flag.or_none), *told, flag_values=values)
         else:
             DEFINE[flag.kind](*told, flag_values=values)
     try:
@@ -83,8 +90,20 @@ def parse(arguments: Sequence[str]) -> tuple[str, flags.FlagValues, list[str]]:
     wanted = command.arguments
     too_many = len(others) > len(wanted) and not wanted[-1].endswith("...")
     if len(others) < len(wanted) or too_many:
-        raise CampaignError(f"{name}: give {' '.join(wanted)}, got {' '.join(others) or 'nothing'}")
+        got = " ".join(others) or "nothing"
+        raise CampaignError(f"{name}: give {' '.join(wanted)}, got {got}{_meant(name, others)}")
     return name, values, others
+
+
+def _meant(name: str, others: Sequence[str]) -> str:
+    """What a wrong number of arguments was probably meant to be, for the end of a complaint."""
+    if "PAIRS" in COMMANDS[name].arguments:
+        return "; PAIRS is one CSV file of rows and columns, a line for each pair"
+    if len(others) == 2 and name == "new":
+        return f"; a table is given as --table={others[1]}"
+    if len(others) == 2 and name == "ask" and others[1].isdecimal():
+        return f"; how many entries is given as --number={others[1]}"
+    return ""
 
 
 def _underscored(argument: str) -> str:

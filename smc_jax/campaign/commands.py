@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
-from smc_jax.campaign import show
+from smc_jax.campaign import hints, show
 from smc_jax.campaign.campaign import Campaign
 from smc_jax.campaign.exporting import open_ask_lines
 from smc_jax.campaign.picture import progress_png
@@ -71,9 +71,10 @@ def _new(given: Any, arguments: list[str]) -> None:
     with Campaign.new(path, given.table, **wanted) as campaign:
         for note in campaign.notes:
             print(note)
-        counts = campaign.sizes()
-    print(f"{path}: {show.counted(counts)}.")
-    print(f"Next: smc-jax ask {path} --number=20 --out=next.csv")
+        print(f"{path}: {show.counted(campaign.sizes())}.")
+        step = hints.next_sheet(campaign, path)
+    print(show.direction(wanted["maximise"]))
+    print(f"Next: {step}")
 
 
 def _ask(given: Any, arguments: list[str]) -> None:
@@ -124,15 +125,17 @@ def _tell(given: Any, arguments: list[str]) -> None:
         added = campaign.tell(*tables, correct=given.correct)
         for note in campaign.notes:
             print(note)
+        step = hints.after_tell(campaign, path, tables, added)
     print(f"{', '.join(tables)}: {show.added(added)}.")
-    print(f"Next: smc-jax ask {path} --number=20 --out=next.csv, or smc-jax status {path}")
+    print(f"Next: {step}")
 
 
 def _withdraw(given: Any, arguments: list[str]) -> None:
     path, token = arguments
     with _open(path) as campaign:
         added = campaign.withdraw(token)
-    print(f"{token}: {show.added(added)}.\nNext: smc-jax ask {path}")
+        step = hints.next_step(campaign, path)
+    print(f"{token}: {show.added(added)}.\nNext: {step}")
 
 
 def _predict(given: Any, arguments: list[str]) -> None:
@@ -142,13 +145,14 @@ def _predict(given: Any, arguments: list[str]) -> None:
         rows, columns, _ = campaign.names
         pairs = read_pairs(table, rows=rows, columns=columns)
         found = campaign.predict(pairs)  # type: ignore[arg-type]
-        names = campaign.names
+        names, answered = campaign.names, campaign.answered()
+        step = hints.next_step(campaign, path)
     if given.out is not None:
         header = [rows, columns, "mean", "sd", "low", "high", "known"]
-        write_table(given.out, header, found)
+        write_table(given.out, header, map(show.rounded, found))
     print(show.predictions(found, names))
-    print("Intervals should hold the next measurement in 90 of 100 cases.")
-    print(f"Next: smc-jax ask {path}" + ("" if given.out else "; --out=FILE.csv keeps the table"))
+    print(show.coverage(answered))
+    print(f"Next: {step}" + ("" if given.out else "; --out=FILE.csv keeps the table"))
 
 
 def _status(given: Any, arguments: list[str]) -> None:
@@ -158,6 +162,7 @@ def _status(given: Any, arguments: list[str]) -> None:
         check_out(path, given.open_asks)
         status, progress, names = campaign.status(), campaign.progress(), campaign.names
         maximise, asks = campaign.settings["maximise"], campaign.open_asks()
+        step = hints.after_status(campaign, path, status)
     print(show.status(status, names, maximise=maximise))
     if asks:
         print(show.open_asks(asks, time.time()))
@@ -169,7 +174,7 @@ def _status(given: Any, arguments: list[str]) -> None:
     if given.open_asks is not None:
         write_table(given.open_asks, *open_ask_lines(asks))
         print(f"{given.open_asks} has the open asks.")
-    print(f"Next: smc-jax ask {path}, or smc-jax report {path}")
+    print(f"Next: {step}")
 
 
 def _report(given: Any, arguments: list[str]) -> None:
@@ -178,7 +183,8 @@ def _report(given: Any, arguments: list[str]) -> None:
     with _open(path) as campaign:
         check_out(path, out, table=False)
         campaign.report(out)
-    print(f"{out}: one file, to be opened in any browser.\nNext: smc-jax ask {path}")
+        step = hints.next_step(campaign, path)
+    print(f"{out}: one file, to be opened in any browser.\nNext: {step}")
 
 
 def _close(given: Any, arguments: list[str], closed: bool = True) -> None:
@@ -187,8 +193,9 @@ def _close(given: Any, arguments: list[str], closed: bool = True) -> None:
         rows, columns, _ = campaign.names
         pairs = read_pairs(table, rows=rows, columns=columns, partial=True)
         changed = campaign.close(pairs) if closed else campaign.reopen(pairs)
+        step = hints.next_step(campaign, path)
     print(f"{table}: {changed} of {len(pairs)} were {'open' if closed else 'closed'} before.")
-    print(f"Next: smc-jax ask {path}")
+    print(f"Next: {step}")
 
 
 def _reopen(given: Any, arguments: list[str]) -> None:
@@ -205,7 +212,8 @@ def _add(given: Any, arguments: list[str]) -> None:
             rows=[] if given.rows is None else read_ids(given.rows, name=rows),
             columns=[] if given.columns is None else read_ids(given.columns, name=columns),
         )
-    print(f"{path}: {show.added(added)}.\nNext: smc-jax ask {path}")
+        step = hints.next_step(campaign, path)
+    print(f"{path}: {show.added(added)}.\nNext: {step}")
 
 
 def _set(given: Any, arguments: list[str]) -> None:
@@ -215,9 +223,10 @@ def _set(given: Any, arguments: list[str]) -> None:
         raise CampaignError(f"set: give one of {', '.join(f'--{name}' for name in CHANGEABLE)}")
     with _open(path) as campaign:
         campaign.set(**wanted)
+        step = hints.next_step(campaign, path)
     changes = (f"{name} is {'none' if value is None else value}" for name, value in wanted.items())
     print(f"{path}: {', '.join(changes)} from here on.")
-    print(f"Next: smc-jax ask {path}")
+    print(f"Next: {step}")
 
 
 def _export(given: Any, arguments: list[str]) -> None:
@@ -229,9 +238,10 @@ def _export(given: Any, arguments: list[str]) -> None:
         campaign.export(given.out, history=given.history)
         rows, columns, value = campaign.names
         goal = "maximise" if campaign.settings["maximise"] else "minimise"
+        step = hints.next_step(campaign, path)
     print(f"{given.out}: {'everything that was ever told' if given.history else 'what holds now'}.")
     if given.history:
-        print(f"Next: smc-jax ask {path}")
+        print(f"Next: {step}")
     else:
         print(f"Next: smc-jax new OTHER.db --table={given.out} --rows={rows} --columns={columns}"
               f" --{goal}={value} begins another campaign with it.")  # fmt: skip

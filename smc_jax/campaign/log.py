@@ -113,8 +113,29 @@ def read_entry(database: sqlite3.Connection, pair: Pair, now: float) -> Entry:
 class Tell:
     """The rules of one tell: what each record adds to the campaign, or why it is refused."""
 
-    def __init__(self, find: Callable[[Pair], Entry], *, repeats: bool, corrections: bool):
+    def __init__(
+        self,
+        find: Callable[[Pair], Entry],
+        *,
+        repeats: bool,
+        corrections: bool,
+        campaign: str | None,
+    ):
+        """The rules.
+
+        Args:
+          find: what was told of an entry before.
+          repeats: whether an entry may have several values.
+          corrections: whether another value replaces the earlier ones.
+          campaign: the file, as a refusal names it; None while the campaign is made.
+        """
         self._find, self._entries = find, dict[Pair, Entry]()
+        is_new = campaign is None
+        self._correct = "mark it as a correction (--correct)"
+        self._drop = f"{self._correct} to drop the value, or write withdrawn to keep it"
+        if is_new:
+            self._correct = self._drop = "keep one of the two lines"
+        self._allow = f"smc-jax {'new' if is_new else f'set {campaign}'} --repeats"
         self._repeats, self._corrections = repeats, corrections
         self._told: set[Pair] = set()  # entries that this table has told a value of
         self.answers: list[tuple[int, int, str, float | None, bool]] = []
@@ -168,9 +189,8 @@ class Tell:
             count = "repeats"
         else:
             return (
-                f"has the value {entry.values[-1]!r} already, and {value!r} is another; mark it as"
-                " a correction (--correct), or let the campaign take repeats (smc-jax set"
-                " --repeats)."
+                f"has the value {entry.values[-1]!r} already, and {value!r} is another;"
+                f" {self._correct}, or let the campaign take repeats ({self._allow})."
             )
         if count == "unchanged":
             self.tally[count] += 1
@@ -182,8 +202,7 @@ class Tell:
     def _failed(self, pair: Pair, entry: Entry) -> str | None:
         if entry.values and not self._corrections:
             return (
-                f"is told as failed and has the value {entry.values[-1]!r} already; mark it as a"
-                " correction (--correct) to drop the value, or write withdrawn to keep it."
+                f"is told as failed and has the value {entry.values[-1]!r} already; {self._drop}."
             )
         if entry.failed and not entry.pending:
             self.tally["unchanged"] += 1
@@ -197,7 +216,7 @@ class Tell:
         elif entry.values and not self._repeats:
             return (
                 f"is told as pending and has the value {entry.values[-1]!r} already; remove the"
-                " mark, or let the campaign take repeats (smc-jax set --repeats)."
+                f" mark, or let the campaign take repeats ({self._allow})."
             )
         else:
             self.announced[pair] = None

@@ -221,8 +221,8 @@ def _next(data: ReportData, digits: int | None) -> str:
         (_bdi(data.column_name[:1].upper() + data.column_name[1:]), "id"),
         ("Expected value", "number"),
         ("90&nbsp;% interval", "number"),
-        ("Probability among the best", "number"),
-        ("Bits", "number"),
+        ("Probability among the best, when asked", "number"),
+        ("Bits, when asked", "number"),
         ("Why", "why"),
     ]
     count = len(data.suggestions)
@@ -231,7 +231,8 @@ def _next(data: ReportData, digits: int | None) -> str:
         lead = f"{count:,} entries wait, of which the latest {len(listed):,} are listed,"
     text = (
         f"<p>{lead} for a measurement of {_bdi(data.value_name)}, the latest ask first. The"
-        " forecasts are those that the entries were asked with.</p>\n"
+        " expected values and intervals are those of now; the rest is from when the entries were"
+        " asked.</p>\n"
     )
     return text + _table(head, map(cells, listed), label="pending suggestions")
 
@@ -278,13 +279,10 @@ def _progress(data: ReportData) -> str:
 
 
 def _calibration(data: ReportData) -> str:
-    answers = data.calibration
-    usable = np.isfinite(answers.mean + answers.low + answers.high + answers.value)
-    answers = Calibration._make(field[usable] for field in answers)
-    count = answers.value.size
+    answers = data.calibration.usable()
+    count, inside = answers.held()
     if not count:
         return "<p>No suggestion of a model has been answered yet: there is nothing to compare.</p>"
-    inside = int(((answers.low <= answers.value) & (answers.value <= answers.high)).sum())
     text = (
         f"Of {count:,} answer{'' if count == 1 else 's'} {inside:,} lay in their 90&nbsp;% "
         f"interval, {100.0 * inside / count:.0f}&nbsp;%."

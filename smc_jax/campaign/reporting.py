@@ -7,8 +7,9 @@ import numpy as np
 import smc_jax
 from smc_jax.campaign.engine import Survey
 from smc_jax.campaign.outlook import progress_of
+from smc_jax.campaign.report import MAX_SUGGESTIONS
 from smc_jax.campaign.snapshot import Snapshot
-from smc_jax.campaign.types import ReportData, Status
+from smc_jax.campaign.types import ReportData, Status, Suggestion
 
 BEST = 20  # entries in the table of the best
 
@@ -42,7 +43,7 @@ def report_data(name: str, now: Snapshot, survey: Survey | None, status: Status)
         known=known,
         mean=mean,
         sd=sd,
-        suggestions=log.last_suggestions,
+        suggestions=_forecast_now(now),
         best=best,
         status=status,
         progress=progress_of(log, maximise=maximise),
@@ -51,3 +52,17 @@ def report_data(name: str, now: Snapshot, survey: Survey | None, status: Status)
         version=smc_jax.__version__,
         failed=failed,
     )
+
+
+def _forecast_now(now: Snapshot) -> list[Suggestion]:
+    """The pending suggestions; those that are listed have the forecasts of now."""
+    asked = now.log.last_suggestions
+    listed = asked[:MAX_SUGGESTIONS]
+    if now.fitted is None or not listed:
+        return asked
+    entries = now.entries_of((one.row, one.column) for one in listed)
+    current = [
+        one._replace(mean=new.mean, sd=new.sd, low=new.low, high=new.high)
+        for one, new in zip(listed, now.predict(now.fitted, entries), strict=True)
+    ]
+    return current + asked[MAX_SUGGESTIONS:]

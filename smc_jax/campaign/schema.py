@@ -154,7 +154,9 @@ def open_file(path: pathlib.Path) -> sqlite3.Connection:
     try:
         folder = stat.S_ISDIR(path.stat().st_mode)
     except (FileNotFoundError, NotADirectoryError):
-        raise CampaignError(f"There is no campaign {path}; check the path, or create it.") from None
+        raise CampaignError(
+            f"There is no campaign {path}; check the path, or create it (smc-jax new {path})."
+        ) from None
     except OSError as error:
         raise CampaignError(
             f"The campaign {path} cannot be opened ({error.strerror}); check the path and its"
@@ -183,7 +185,7 @@ def create_file(path: pathlib.Path, fill: Callable[[sqlite3.Connection], None]) 
       path: where the campaign will be; its folder exists.
       fill: writes the first events, inside the transaction that makes the tables.
     """
-    exists = f"{path} exists already; choose another name, or open the campaign that is there."
+    exists = f"{path} exists already; choose another name, or open it (smc-jax status {path})."
     if os.path.lexists(path):
         raise CampaignError(exists)
     for left in (f"{path}-wal", f"{path}-journal"):

@@ -62,7 +62,8 @@ def check_sheet(
     waiting = _waiting(campaign, out, token, lines) if lines else 0
     if waiting:
         raise CampaignError(
-            f"{out}: {waiting} of {lines} lines in it have no answer that was told to {path};"
+            f"{out}: {waiting} of {lines} lines in it {'has' if waiting == 1 else 'have'} no"
+            f" answer that was told to {path};"
             " fill them in and tell them, delete the file, or name another with --out"
         )
 

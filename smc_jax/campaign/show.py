@@ -6,9 +6,10 @@ import numpy as np
 
 from smc_jax.campaign.charts import shorten
 from smc_jax.campaign.log import Added
-from smc_jax.campaign.types import OpenAsk, Prediction, Status, Suggestion
+from smc_jax.campaign.types import Calibration, OpenAsk, Prediction, Status, Suggestion
 
 LISTED, LETTERS = 10, 32  # open asks that are listed, letters of a token that are shown
+ENOUGH = 10  # answers to suggestions that say how well intervals hold
 WIDTH = 60  # of a plot, in characters
 BARS = " ▁▂▃▄▅▆▇█"
 
@@ -65,6 +66,27 @@ def predictions(found: Sequence[Prediction], names: Sequence[str]) -> str:
         for one in found
     ]  # fmt: skip
     return table(header, lines)
+
+
+def rounded(one: Prediction) -> Prediction:
+    """A prediction for a table: forecasts in six digits, the known value as it was told."""
+    mean, sd, low, high = (float(f"{x:.6g}") for x in (one.mean, one.sd, one.low, one.high))
+    return one._replace(mean=mean, sd=sd, low=low, high=high)
+
+
+def coverage(answered: Calibration) -> str:
+    """How well intervals hold: what they promise, or once there are answers, what they held."""
+    answers, inside = answered.held()
+    if answers < ENOUGH:
+        return "Intervals should hold the next measurement in 90 of 100 cases."
+    return f"Of {answers:,} answers so far {inside:,} lay in their 90 % interval."
+
+
+def direction(maximise: bool) -> str:
+    """Which values a new campaign wants, and how the other ones are wanted."""
+    if maximise:
+        return "High values are wanted; --minimise=NAME makes a campaign for low ones."
+    return "Low values are wanted; --maximise=NAME makes a campaign for high ones."
 
 
 def counted(counts: dict[str, int]) -> str:

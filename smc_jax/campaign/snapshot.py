@@ -74,18 +74,30 @@ class Snapshot:
         return {axis: {one: number for number, one in enumerate(ids[axis])} for axis in ids}
 
     @functools.cached_property
+    def means(self) -> dict[tuple[int, int], float]:
+        """The mean value of each known entry, by its numbers, in the precision it was told in."""
+        log, width = self.log, len(self.log.column_ids)
+        entry, index = np.unique(log.row.astype(int) * width + log.column, return_inverse=True)
+        mean = np.bincount(index, log.value) / np.maximum(np.bincount(index), 1)
+        pairs = zip(
+            (entry // max(width, 1)).tolist(), (entry % max(width, 1)).tolist(), strict=True
+        )
+        return dict(zip(pairs, mean.tolist(), strict=True))
+
+    @functools.cached_property
     def _open(self) -> np.ndarray:
         """The entries [D, N] of the model that may be asked."""
         return self.matrix.open
 
     def sizes(self) -> dict[str, int]:
-        """How many rows, columns and known, pending and failed entries there are."""
+        """How many rows, columns and known, pending, failed and open entries there are."""
         return {
             "rows": len(self.log.row_ids),
             "columns": len(self.log.column_ids),
             "known": int(self.matrix.known.sum()),
             "pending": int(self.matrix.pending.sum()),
             "failed": len(self.log.failed_row),
+            "open": int(np.count_nonzero(self._open)),
         }
 
     def number_of(self, axis: str, name: str) -> int:
@@ -139,10 +151,20 @@ class Snapshot:
             raise CampaignError(
                 f"ask: no entry is open: {matrix.known.sum()} of"
                 f" {matrix.known.size} are known, {matrix.pending.sum()} pending and"
-                f" {(matrix.blocked & ~matrix.known).sum()} failed or closed; relax the"
-                " rows, the columns or what is closed, or add new ones"
+                f" {(matrix.blocked & ~matrix.known).sum()} failed or closed; {self._opening()}"
             )
         return Offered(there, is_open, int(np.count_nonzero(self._open)))
+
+    def _opening(self) -> str:
+        """What to do where nothing that was wanted is open."""
+        if self._open.any():
+            return "relax the rows, the columns or what is closed, or add new ones"
+        if self.matrix.pending.any():
+            return (
+                "tell what is pending (smc-jax tell), or take an ask back (smc-jax withdraw;"
+                " smc-jax status lists the tokens)"
+            )
+        return "add rows and columns (smc-jax add), or tell a table (smc-jax tell)"
 
     def suggest(
         self,
@@ -208,8 +230,7 @@ class Snapshot:
             jnp.asarray(column),
         )
         figures = in_campaign_units(predicted, forecast, calibrator)
-        average = matrix.units.back(matrix.data.average()[row, column])
-        known = np.where(matrix.known[row, column], average, np.nan)
+        known = [self.means.get(pair, float("nan")) for pair in entries]
         return [
             Prediction(
                 self.log.row_ids[own],

@@ -64,7 +64,7 @@ class Storage:
         def fill(database: sqlite3.Connection) -> None:
             schema.write_settings(database, (clock(), "created", source), settings)
             if records is not None:
-                cls(path, database, clock)._add(records, source, corrections=False)
+                cls(path, database, clock)._add(records, source, corrections=False, is_new=True)
 
         schema.create_file(path, fill)
         return cls.open(path, clock=clock)
@@ -150,9 +150,11 @@ class Storage:
             tell, new = self._apply(records, corrections=False)
             return not (tell.answers or tell.announced or any(new.values()))
 
-    def _add(self, records: Records, source: str, *, corrections: bool) -> Added:
+    def _add(
+        self, records: Records, source: str, *, corrections: bool, is_new: bool = False
+    ) -> Added:
         """Applies the rules to every record, and writes, inside the caller's transaction."""
-        tell, new = self._apply(records, corrections=corrections)
+        tell, new = self._apply(records, corrections=corrections, is_new=is_new)
         self._write_tell(tell, new, source)
         return Added(
             **{name: tell.tally[name] for name in log.TELL_COUNTS},
@@ -163,7 +165,7 @@ class Storage:
         )
 
     def _apply(
-        self, records: Records, *, corrections: bool
+        self, records: Records, *, corrections: bool, is_new: bool = False
     ) -> tuple[Tell, dict[str, dict[str, int]]]:
         """What the records add, and the numbers of ids that are new."""
         rows, new_rows = schema.read_numbers(self._database, ROW, records.row_ids + records.rows)
@@ -176,7 +178,8 @@ class Storage:
                 f" {MOST_ENTRIES:,} entries that a campaign can have; leave out rows or columns."
             )
         repeats = bool(schema.read_settings(self._database).get("repeats", False))
-        tell = Tell(self._finder(), repeats=repeats, corrections=corrections)
+        name = None if is_new else str(self.path)
+        tell = Tell(self._finder(), repeats=repeats, corrections=corrections, campaign=name)
         lines = zip(
             records.rows, records.columns, records.kinds, records.values.tolist(), strict=True
         )

@@ -119,6 +119,16 @@ class Calibration(NamedTuple):
     high: np.ndarray  # [m]
     value: np.ndarray  # [m]
 
+    def usable(self) -> "Calibration":
+        """The answers to suggestions that had a forecast."""
+        there = np.isfinite(self.mean + self.low + self.high + self.value)
+        return Calibration._make(field[there] for field in self)
+
+    def held(self) -> tuple[int, int]:
+        """How many answers had an interval, and how many of them lay in it."""
+        own = self.usable()
+        return own.value.size, int(((own.low <= own.value) & (own.value <= own.high)).sum())
+
 
 class ReportData(NamedTuple):
     """Everything that a report shows."""

@@ -18,7 +18,7 @@ def test_new_ids_come_at_any_time(new):
     assert {column for _, column in pairs(campaign.ask(8, columns=["t10"]))} == {"t10"}
     campaign.tell([("d8", "t11", 1.5)])
     assert campaign.sizes() | {"pending": 0} == {
-        "rows": 8, "columns": 10, "known": 1, "pending": 0, "failed": 0,
+        "rows": 8, "columns": 10, "known": 1, "pending": 0, "failed": 0, "open": 64,
     }  # fmt: skip
     assert ("d8", "t10") in pairs(campaign.ask(20, rows=["d8"]))
 
