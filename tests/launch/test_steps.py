@@ -172,7 +172,7 @@ def test_settings_of_an_oracle_reach_the_oracles_of_that_name():
     config = synthetic.get_config()
     config.oracle.covariance, config.oracle.best_of, config.mean_oracle.draws = "population", 7, 5
     config.ids.draws, config.thompson.noisy = 6, False
-    expected = {"covariance": "population", "best_of": 7, "draws": 16}
+    expected = {"covariance": "population", "best_of": 7, "draws": 48}
     assert settings.policy_settings(config, "oracle_ids") == expected
     del expected["best_of"]
     assert settings.policy_settings(config, "oracle_greedy") == expected
