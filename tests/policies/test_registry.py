@@ -244,7 +244,8 @@ def test_what_is_set_for_an_oracle_reaches_it_whatever_it_picks_by():
     told = {"covariance": "second_moment", "best_of": None}
     assert settings_among("oracle_ids", ratings.policies) == told
     assert settings_among("oracle_greedy", ratings.policies) == {"covariance": "second_moment"}
-    assert settings_among("mean_oracle_ids", presets.paper().policies) == {"best_of": 16, "draws": 48}
+    own = {"best_of": 16, "draws": 48}
+    assert settings_among("mean_oracle_ids", presets.paper().policies) == own
     assert ratings.policy("oracle_ids", horizon=9).told == "second_moment"
     assert ratings.policy("oracle_greedy").told == "second_moment"
     assert ratings.policy("mean_oracle_greedy").told == "population"
