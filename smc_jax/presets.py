@@ -143,6 +143,10 @@ def paper(*, rank: int = 20, **inference: Any) -> Preset:
     )
 
 
+# Signed loadings that are alike a priori, and an intercept a row.
+ALIKE: dict[str, Any] = {"loadings": "signed", "intercepts": True, "common": 10.0}
+
+
 def ratings(*, rank: int = 20, **inference: Any) -> Preset:
     """A model for values with means, a scale and negative correlations, such as ratings.
 
@@ -157,7 +161,7 @@ def ratings(*, rank: int = 20, **inference: Any) -> Preset:
     return Preset(
         rank=rank,
         standardise=True,
-        model={"loadings": "signed", "intercepts": True, "noise_spread": 0.25, "common": 10.0},
+        model=ALIKE | {"noise_spread": 0.25},
         inference={"method": "mcmc", "learning_rate": 0.01, **inference},
         policies={
             "ids": half,
@@ -172,17 +176,20 @@ def ratings(*, rank: int = 20, **inference: Any) -> Preset:
 def campaign(*, rank: int = 10, fixed_noise: float | None = None, **inference: Any) -> Preset:
     """A model for values of any kind that were centred and scaled already.
 
-    It is the model for ratings with one noise for all columns.
+    It is the model for ratings, with as many draws as a forecast takes.
 
     Args:
       rank: K, the bound on the rank.
       fixed_noise: a known variance of a measurement, in units of the scaled values.
       **inference: settings of `fitted_belief` that are not their defaults.
     """
-    model = {"loadings": "signed", "intercepts": True, "common": 10.0, "fixed_noise": fixed_noise}
-    # Of long tables a step takes some columns.
-    inference = {"learning_rate": 0.01, "first_steps": 2000, "columns": 1024, **inference}
-    return Preset(rank=rank, model=model, inference=inference)
+    spread = 0.25 if fixed_noise is None else 0.0
+    return Preset(
+        rank=rank,
+        model=ALIKE | {"noise_spread": spread, "fixed_noise": fixed_noise},
+        inference={"method": "mcmc", **inference},
+        gibbs={"draws": 32, "sweeps": 4, "first_sweeps": 150},
+    )
 
 
 # The settings of other authors' policies for ratings, found on development seeds.

@@ -123,11 +123,13 @@ def stored_belief(
     init: Init,
     refit: Callable[[Array, Any, Observations], Any],
     diagnose: Callable[[Any], Diagnostics],
+    store: Callable[[Any], Parameters] = lambda state: state.draws,
 ) -> Belief:
-    """A belief whose state has `draws`, with a leading axis S, that each refit stores."""
+    """A belief whose state has draws, with a leading axis S, that each refit stores."""
 
     def draw(key: Array, state: Any) -> Parameters:
-        index = jax.random.randint(key, (), 0, state.draws.sigma.shape[0])
-        return jax.tree.map(lambda x: x[index], state.draws)
+        stored = store(state)
+        index = jax.random.randint(key, (), 0, stored.sigma.shape[0])
+        return jax.tree.map(lambda x: x[index], stored)
 
-    return Belief(init, refit, draw, diagnose, store=lambda state: state.draws)
+    return Belief(init, refit, draw, diagnose, store=store)

@@ -20,7 +20,7 @@ from smc_jax.campaign.matrix import Matrix
 from smc_jax.campaign.types import Calibration
 
 FOLDS = 5
-MANY = 3000  # known entries from which one fold says enough
+MANY = 30_000  # known entries from which one fold says enough
 CHECKED = 1024  # predictions of a fold, at most
 RECENT = 200  # suggestions that count
 NEIGHBOURS = 40

@@ -16,7 +16,7 @@ from jax.scipy.stats import norm
 
 from smc_jax import presets
 from smc_jax.beliefs.base import Belief, parameter_draws
-from smc_jax.beliefs.held import held
+from smc_jax.beliefs.held import held, held_draws
 from smc_jax.campaign.highest import largest, optimum_of
 from smc_jax.model import gaussian
 from smc_jax.model.parameters import Parameters
@@ -33,7 +33,7 @@ from smc_jax.types import Choice, Offer
 
 RULES = ("ids", "thompson", "greedy", "ucb", "random")
 LEVELS = (0.05, 0.95)  # quantiles of a prediction
-DRAWS = 32  # parameter draws behind a prediction
+DRAWS = 32  # parameter draws that a fit is made of, and that are behind every prediction
 
 
 class Asked(NamedTuple):
@@ -66,7 +66,7 @@ class Engine(NamedTuple):
     """
 
     rule: str  # one of RULES
-    fit: Callable[[Array, Observations], Any]  # (key, data) -> fit
+    fit: Callable[[Array, Observations], Parameters]  # (key, data) -> DRAWS draws
     # (choice key, forecast key, fit, data, columns, open [D, C], pending [D, C], wanted, best_of,
     # number)
     ask: Callable[..., Asked]
@@ -245,18 +245,20 @@ def engine(*, rank: int, fixed_noise: float | None, rule: str) -> Engine:
       fixed_noise: the known variance of a measurement in the model's units; None is learned.
       rule: one of RULES.
     """
-    preset = presets.campaign(rank=rank, fixed_noise=fixed_noise)
-    belief = preset.belief()
+    fitted_model = presets.campaign(rank=rank, fixed_noise=fixed_noise).belief()
+    belief = held_draws()
     focused = _focused(belief)
 
-    def fit(key: Array, data: Observations) -> Any:
-        init_key, refit_key = jax.random.split(key)
-        return belief.refit(refit_key, belief.init(init_key, data), data)
+    def fit(key: Array, data: Observations) -> Parameters:
+        init_key, refit_key, draw_key = jax.random.split(key, 3)
+        begun = fitted_model.init(init_key, data)
+        state = fitted_model.refit(refit_key, begun, data)
+        return parameter_draws(draw_key, fitted_model, state, DRAWS)
 
     def ask(
         key: Array,
         forecast_key: Array,
-        fit: Any,
+        fit: Parameters,
         data: Observations,
         columns: Array,
         is_open: Array,
@@ -277,7 +279,9 @@ def engine(*, rank: int, fixed_noise: float | None, rule: str) -> Engine:
 
     mixture = predictor(belief)
 
-    def predict(key: Array, fit: Any, data: Observations, rows: Array, columns: Array) -> Predicted:
+    def predict(
+        key: Array, fit: Parameters, data: Observations, rows: Array, columns: Array
+    ) -> Predicted:
         parameter_key, _ = jax.random.split(key)  # as `_forecast_draws` has it
         found = mixture(parameter_key, fit, data, rows, columns, DRAWS)
         return summary(found, jnp.asarray(LEVELS), noise=True)

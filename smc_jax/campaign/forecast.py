@@ -21,6 +21,7 @@ import smc_jax
 from smc_jax.campaign.calibration import Errors, errors_of, folds_of
 from smc_jax.campaign.engine import Engine, Survey, engine
 from smc_jax.campaign.matrix import Matrix, Units
+from smc_jax.model.parameters import Parameters
 
 OnFit = Callable[[int, int], None]
 FEWEST = 5  # values that a model needs
@@ -31,7 +32,7 @@ class Forecast(NamedTuple):
     """A fit with the programs that belong to it."""
 
     engine: Engine
-    fit: Any
+    fit: Parameters  # draws, with a leading axis
     fitted_at: int  # position of the log that the model was fitted to
     matrix: Matrix  # everything that was told, in the units of the fit
     errors: Errors  # of the model on known entries that it was fitted without
@@ -59,7 +60,7 @@ class Forecast(NamedTuple):
 class Kept(NamedTuple):
     """What the cache holds."""
 
-    fit: Any
+    fit: Parameters
     stamp: str  # of the observations that it was fitted to
     fitted_at: int
     units: Units
@@ -98,9 +99,23 @@ def is_enough(matrix: Matrix) -> bool:
 
 def engine_of(matrix: Matrix, settings: dict[str, Any]) -> Engine:
     """The programs for a campaign with these settings."""
-    noise, rank = settings["noise"], settings["rank"] or RANK
+    noise, rank = settings["noise"], _rank(matrix, settings)
     fixed = None if noise is None else (noise / matrix.units.scale) ** 2
-    return engine(rank=min(rank, matrix.data.rows), fixed_noise=fixed, rule=settings["policy"])
+    return engine(rank=rank, fixed_noise=fixed, rule=settings["policy"])
+
+
+def _rank(matrix: Matrix, settings: dict[str, Any]) -> int:
+    """K."""
+    return min(settings["rank"] or RANK, matrix.data.rows)
+
+
+def with_columns(draws: Parameters, columns: int) -> Parameters:
+    """Draws for a matrix to which columns were added since: their noise is that of a usual one."""
+    scales = draws.noise_scales
+    if scales.ndim == 1:  # one noise for all columns
+        return draws
+    room = ((0, 0), (0, columns - scales.shape[1]))
+    return draws._replace(noise_scales=jnp.pad(scales, room, constant_values=1.0))
 
 
 def forecast(
@@ -127,12 +142,12 @@ def forecast(
     """
     programs = engine_of(matrix, settings)
     keys = keys_at(settings["seed"], 0)
-    shapes = jax.eval_shape(programs.fit, keys.fit, matrix.data)
-    kind = _digest(smc_jax.__version__, jax.__version__, identity)
+    # Columns may have come since; the fit must be of the same rows.
+    shape = (matrix.data.rows, _rank(matrix, settings))
+    kind = _digest(smc_jax.__version__, jax.__version__, jnp.result_type(float), identity)
     kind += _digest(settings["seed"], settings["noise"])
-    kind += _digest(*(str(leaf) for leaf in jax.tree.leaves(shapes)), matrix.units.sign)
-    kind += _digest(matrix.transposed)
-    kept = _read(cache, shapes, kind)
+    kind += _digest(shape, matrix.units.sign, matrix.transposed)
+    kept = _read(cache, kind)
     if kept is not None and kept.fitted_at > position:
         kept = None  # of a file that was since replaced by an older copy
     if kept is None or refit:
@@ -142,7 +157,8 @@ def forecast(
     if kept is not None and (not refit or kept.stamp == stamp):
         matrix = matrix.in_units(kept.units)
         programs = engine_of(matrix, settings)  # a known noise is another number in other units
-        return Forecast(programs, kept.fit, kept.fitted_at, matrix, kept.errors, keys.predict)
+        fit = with_columns(kept.fit, matrix.data.columns)
+        return Forecast(programs, fit, kept.fitted_at, matrix, kept.errors, keys.predict)
     total = 1 + folds_of(matrix)
     on_fit(0, total)
     fit = jax.block_until_ready(programs.fit(keys.fit, matrix.data))
@@ -160,23 +176,18 @@ def _digest(*parts: object) -> str:
     return content.hexdigest()
 
 
-def _read(cache: pathlib.Path, shapes: Any, kind: str) -> Kept | None:
+def _read(cache: pathlib.Path, kind: str) -> Kept | None:
     """What was kept; None where there is nothing, or something of another kind."""
-    leaves, structure = jax.tree.flatten(shapes)
     try:
         with cache.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             if str(file["kind"]) != kind:
                 return None
-            found = [file[f"leaf{i}"] for i in range(len(leaves))]
+            fit = Parameters(*(jnp.asarray(file[f"fit_{name}"]) for name in Parameters._fields))
             units = Units(*(float(x) for x in file["units"]))
             stamp, fitted_at = str(file["stamp"]), int(file["fitted_at"])
             errors = Errors(file["errors_mean"], file["errors_ratio"])
     except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile):
         return None
-    pairs = zip(found, leaves, strict=True)
-    if any(x.shape != y.shape or x.dtype != y.dtype for x, y in pairs):
-        return None
-    fit = jax.tree.unflatten(structure, map(jnp.asarray, found))
     return Kept(fit, stamp, fitted_at, units, errors)
 
 
@@ -190,7 +201,7 @@ def _write(cache: pathlib.Path, kept: Kept, kind: str) -> None:
         "errors_mean": kept.errors.mean,
         "errors_ratio": kept.errors.ratio,
     }
-    told |= {f"leaf{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(kept.fit))}
+    told |= {f"fit_{name}": np.asarray(leaf) for name, leaf in kept.fit._asdict().items()}
     draft = cache.with_name(f".{cache.name}.{secrets.token_hex(4)}")
     with contextlib.suppress(OSError):
         try:

@@ -1,7 +1,6 @@
 """Engines on beliefs that a test makes up, and the dense Gaussians beside them."""
 
 import functools
-from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -20,9 +19,7 @@ TOLD = told()
 
 def engine_on(monkeypatch, belief, rule="ids", draws=None):
     """The engine of a campaign whose model is a belief of ours."""
-    monkeypatch.setattr(
-        engine.presets, "campaign", lambda **_: SimpleNamespace(belief=lambda: belief)
-    )
+    monkeypatch.setattr(engine, "held_draws", lambda: belief)
     if draws is not None:
         monkeypatch.setattr(engine, "DRAWS", draws)
     return engine.engine.__wrapped__(rank=3, fixed_noise=None, rule=rule)

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import jax
 import numpy as np
 import pytest
+from engines import TOLD, engine_on
 from problems import dense_entries, make_problem
 
-from smc_jax.beliefs.told import told
-from smc_jax.campaign import engine, plates
+from smc_jax.campaign import plates
 from smc_jax.campaign.asking import Offered, propose
 from smc_jax.campaign.calibration import Calibrator, Errors
 from smc_jax.campaign.forecast import Forecast
@@ -35,13 +35,7 @@ def forecasts():
     best = float(np.where(known, data.average(), -np.inf).max())
     matrix = Matrix(data, known, none, none, best, Units(0.0, 1.0, 1.0), False)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            engine.presets, "campaign", lambda **_: SimpleNamespace(belief=lambda: told())
-        )
-        made = {
-            rule: engine.engine.__wrapped__(rank=3, fixed_noise=None, rule=rule)
-            for rule in ("ids", "greedy")
-        }
+        made = {rule: engine_on(patch, TOLD, rule) for rule in ("ids", "greedy")}
     dense = [dense_entries(parameters, *look) for look in looks]
     found = {rule: Forecast(one, parameters, 0, matrix, None, KEY) for rule, one in made.items()}
     return found, dense, float(parameters.sigma)
