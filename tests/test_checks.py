@@ -106,6 +106,7 @@ BAD = {
         "noise_shape": NOT_POSITIVE,
         "noise_rate": NOT_POSITIVE,
         "fixed_noise": NOT_POSITIVE,
+        "noise_bound": NOT_POSITIVE,
         "noise_spread": NEGATIVE,
         "common": NEGATIVE,
     },

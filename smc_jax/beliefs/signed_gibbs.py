@@ -5,6 +5,7 @@ are the columns: both are drawn exactly, with the algebra of `gaussian`. What th
 W_dk ~ N(v_k, r_k^2), is a part of the state here.
 """
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -50,6 +51,7 @@ class Prior(NamedTuple):
     noise_shape: float
     noise_rate: float
     fixed_noise: bool
+    noise_bound: float | None
     noise_spread: float
 
     @classmethod
@@ -62,6 +64,7 @@ class Prior(NamedTuple):
             given["noise_shape"],
             given["noise_rate"],
             given["fixed_noise"] is not None,
+            given["noise_bound"],
             given["noise_spread"],
         )
 
@@ -160,7 +163,10 @@ def sample_process(key: Array, state: State, prior: Prior) -> State:
 
 
 def sample_noise(key: Array, state: State, data: Observations, prior: Prior) -> State:
-    """Metropolis steps of the columns' noise scales, and an exact draw of sigma."""
+    """Metropolis steps of the columns' noise scales, and an exact draw of sigma.
+
+    Where sigma is bounded it has Metropolis steps too.
+    """
     scale_key, sigma_key = jax.random.split(key)
     given, number = state.parameters, data.by_column()
     squares = data.misfit(given.loadings, given.intercepts, state.latents.T).squares
@@ -176,8 +182,20 @@ def sample_noise(key: Array, state: State, data: Observations, prior: Prior) -> 
     if not prior.fixed_noise:
         shape = prior.noise_shape + 0.5 * number.sum()
         rate = prior.noise_rate + 0.5 * (squares / given.noise_scales**2).sum()
-        precision = jax.random.gamma(sigma_key, shape, dtype=rate.dtype) / rate
-        given = given._replace(sigma=precision**-0.5)
+        if prior.noise_bound is None:
+            precision = jax.random.gamma(sigma_key, shape, dtype=rate.dtype) / rate
+            given = given._replace(sigma=precision**-0.5)
+        else:
+            limit = 0.5 * math.log(prior.noise_bound)
+
+            def of_log_sigma(log_sigma: Array) -> Array:
+                inside = -2.0 * shape * log_sigma - rate * jnp.exp(-2.0 * log_sigma)
+                return jnp.where(log_sigma <= limit, inside, -jnp.inf)
+
+            # The curvature of an unbounded one at its mode is four times the shape.
+            width = WIDTH / (2.0 * jnp.sqrt(shape))
+            log_sigma = walk(sigma_key, jnp.log(given.sigma), of_log_sigma, width)
+            given = given._replace(sigma=jnp.exp(log_sigma))
     return state._replace(parameters=given)
 
 

@@ -8,11 +8,22 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
-from jax import Array
+from jax import Array, lax
+from jax.scipy.special import gammaincc
 
 from smc_jax.checks import at_least, one_of, positive
 from smc_jax.model.gaussian import log_likelihood
-from smc_jax.model.parameters import POSITIVE, REAL, Field, Layer, Parameters, field, log_tail
+from smc_jax.model.parameters import (
+    LOG_RANGE,
+    POSITIVE,
+    REAL,
+    Field,
+    Layer,
+    Parameters,
+    below,
+    field,
+    log_tail,
+)
 from smc_jax.observations import Observations
 
 LOADINGS = ("gamma", "signed")
@@ -107,6 +118,29 @@ def sigma_prior(shape: float, rate: float) -> dist.Distribution:
     return dist.TransformedDistribution(dist.Gamma(shape, rate), power)
 
 
+def bounded_sigma(shape: float, rate: float, bound: float) -> Field:
+    """The same sigma, given that sigma^2 is at most the bound."""
+    whole, limit = sigma_prior(shape, rate), math.sqrt(bound)
+    inside = gammaincc(shape, rate / bound)  # the mass of 1/sigma^2 >= 1/bound
+
+    def draw(key: Array, others: Parameters, rows: int, columns: int) -> Array:
+        """The precision whose upper tail has a uniform part of the mass inside, by bisection."""
+        tail = inside * jax.random.uniform(key)
+
+        def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+            middle = 0.5 * (ends[0] + ends[1])  # of the logarithm
+            heavy = gammaincc(shape, rate * jnp.exp(middle)) > tail
+            return jnp.where(heavy, middle, ends[0]), jnp.where(heavy, ends[1], middle)
+
+        ends = jnp.asarray(-math.log(bound), float), jnp.asarray(2.0 * LOG_RANGE, float)
+        return jnp.exp(-0.5 * lax.fori_loop(0, 60, halve, ends)[0])
+
+    def log_prob(parameters: Parameters) -> Array:
+        return whole.log_prob(parameters.sigma) - jnp.log(inside)
+
+    return Field(below(limit), log_prob, draw)
+
+
 def signed_log_density(loadings: Array, strengths: Array, common: float) -> Array:
     """log p(W) with W_k ~ N(0, r_k^2 (I + common 1 1')), the column's mean v_k integrated out."""
     rows, rank = loadings.shape
@@ -173,6 +207,7 @@ def gamma_process(
     noise_shape: float = 1.0,
     noise_rate: float = 1.0,
     fixed_noise: float | None = None,
+    noise_bound: float | None = None,
     noise_spread: float = 0.0,
     common: float = 0.0,
 ) -> Model:
@@ -187,6 +222,8 @@ def gamma_process(
       noise_shape: 1/sigma^2 ~ G(noise_shape, noise_rate).
       noise_rate: the rate of that gamma prior.
       fixed_noise: a known sigma^2; sigma is then held and has no prior.
+      noise_bound: an upper bound on sigma^2, where its prior is cut off; the paper's algorithms
+        are given one.
       noise_spread: where it is positive, the noise of column n has the standard deviation
         sigma t_n with log t_n ~ N(0, noise_spread^2): some users rate more evenly than others.
       common: of signed loadings, v_k ~ N(0, common r_k^2), integrated out: how much of a factor
@@ -198,6 +235,9 @@ def gamma_process(
     positive("noise_shape", noise_shape)
     positive("noise_rate", noise_rate)
     positive("fixed_noise", fixed_noise, optional=True)
+    positive("noise_bound", noise_bound, optional=True)
+    if fixed_noise is not None and noise_bound is not None:
+        raise ValueError("noise_bound: the noise is fixed already; give noise_bound or fixed_noise")
     at_least("noise_spread", noise_spread, 0.0)
     at_least("common", common, 0.0)
 
@@ -211,7 +251,9 @@ def gamma_process(
         held["gamma"] = one
     else:
         layers.append(_gamma_loadings(rank))
-    if fixed_noise is None:
+    if noise_bound is not None:
+        layers.append({"sigma": bounded_sigma(noise_shape, noise_rate, noise_bound)})
+    elif fixed_noise is None:
         noise = sigma_prior(noise_shape, noise_rate)
         layers.append({"sigma": field(POSITIVE, "sigma", lambda p: noise)})
     else:
@@ -231,6 +273,7 @@ def gamma_process(
         "noise_shape": noise_shape,
         "noise_rate": noise_rate,
         "fixed_noise": fixed_noise,
+        "noise_bound": noise_bound,
         "noise_spread": noise_spread,
         "common": common,
     }

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
 from jax import Array
+from jax.scipy.special import gammaincc
 
 from smc_jax.model.gamma_process import sigma_prior
 from smc_jax.observations import Observations
@@ -19,6 +20,7 @@ def numpyro_model(
     noise_shape: float = 1.0,
     noise_rate: float = 1.0,
     fixed_noise: float | None = None,
+    noise_bound: float | None = None,
     noise_spread: float = 0.0,
     common: float = 0.0,
 ) -> Array:
@@ -33,6 +35,7 @@ def numpyro_model(
       noise_shape: the shape of the gamma prior of 1/sigma^2.
       noise_rate: the rate of that prior.
       fixed_noise: a known sigma^2.
+      noise_bound: an upper bound on sigma^2.
       noise_spread: the standard deviation of log t_n.
       common: how much of a factor all rows share, for signed loadings.
 
@@ -55,7 +58,13 @@ def numpyro_model(
         gamma = numpyro.sample("gamma", hyper)
         loading = dist.Gamma(gamma * r, gamma).expand([rows, rank])
     w = numpyro.sample("loadings", loading.to_event(2))
-    if fixed_noise is None:
+    if noise_bound is not None:
+        limit = jnp.sqrt(noise_bound)
+        sigma = numpyro.sample("sigma", dist.Uniform(0.0, limit))
+        inside = sigma_prior(noise_shape, noise_rate).log_prob(sigma)
+        inside -= jnp.log(gammaincc(noise_shape, noise_rate / noise_bound))
+        numpyro.factor("noise_prior", inside + jnp.log(limit))
+    elif fixed_noise is None:
         sigma = numpyro.sample("sigma", sigma_prior(noise_shape, noise_rate))
     else:
         sigma = jnp.sqrt(fixed_noise)

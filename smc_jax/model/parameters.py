@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
 from jax import Array
@@ -80,6 +81,19 @@ POSITIVE = Bijector(
     log_volume=lambda u: (_clipped(u) - jnp.abs(u - _clipped(u))).sum(),
 )
 REAL = Bijector(lambda u: u, lambda value: value, lambda u: jnp.zeros(()))
+
+
+def below(limit: float) -> Bijector:
+    """From the real line onto the numbers between 0 and a limit: limit / (1 + exp(-u))."""
+
+    def inverse(value: Array) -> Array:
+        part = jnp.clip(value / limit, jnp.exp(-LOG_RANGE), 0.99)  # a start may lie beyond
+        return jnp.log(part) - jnp.log1p(-part)
+
+    def log_volume(u: Array) -> Array:
+        return (jnp.log(limit) + jax.nn.log_sigmoid(u) + jax.nn.log_sigmoid(-u)).sum()
+
+    return Bijector(lambda u: limit * jax.nn.sigmoid(u), inverse, log_volume)
 
 
 class Field(NamedTuple):

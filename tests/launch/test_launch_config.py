@@ -26,6 +26,7 @@ def test_a_group_holds_the_settings_of_its_factory_and_their_defaults():
             assert made[name].to_dict() == dict(entry.settings)
     assert set(made.model) == {
         *("loadings", "intercepts", "intercept_scale", "noise_shape", "noise_rate", "fixed_noise"),
+        "noise_bound",
         *("noise_spread", "common"),
     }
     assert set(made.inference) == {
@@ -42,6 +43,7 @@ def test_a_group_holds_the_settings_of_its_factory_and_their_defaults():
     ("field", "kind"),
     [
         ("model.fixed_noise", float),
+        ("model.noise_bound", float),
         ("inference.learning_rate", float),
         ("inference.columns", int),
         ("icf.noise_variance", float),
