@@ -18,7 +18,7 @@ def get_config() -> config_dict.ConfigDict:
         `module:function` for a factory (setting, **settings) -> Policy of your own.
       reference: the policy that all others are compared with pair by pair, in addition to the
         oracles, ids, thompson and greedy.
-      data: synthetic, jester, movielens, replay or table.
+      data: synthetic, jester, movielens, replay, table, davis, pkis1, arylation, buchwald or oboe.
       rows: D.
       columns: N.
       seeds: how many seeds every policy is run on.

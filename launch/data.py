@@ -15,6 +15,7 @@ from smc_jax.data.completed import Completed, cached_completion
 from smc_jax.data.download import ARCHIVES, fetch
 from smc_jax.data.jester import read_jester
 from smc_jax.data.movielens import read_movielens
+from smc_jax.data.published import PUBLISHED, read_published
 from smc_jax.data.ratings import DUPLICATES, DataError, Ratings, densest_block
 from smc_jax.data.recorded import recorded
 from smc_jax.data.synthetic import synthetic
@@ -42,14 +43,25 @@ def _jester() -> tuple[np.ndarray, np.ndarray]:
 def _movielens(rows: int, columns: int) -> Ratings:
     """The films rated most, and the users who rated most of these."""
     ratings = read_movielens(fetch("ml-1m"), "ml-1m")
+    _check_block(ratings, "MovieLens 1M", rows, columns)
+    return densest_block(ratings, rows, columns)
+
+
+def _published(name: str, rows: int, columns: int) -> Ratings:
+    """The first rows and columns of a published matrix."""
+    ratings = read_published(name)
+    _check_block(ratings, name, rows, columns)
+    return ratings.select(np.arange(rows), np.arange(columns))
+
+
+def _check_block(ratings: Ratings, name: str, rows: int, columns: int) -> None:
+    """Refuses more rows or columns than these ratings have."""
     asked = {"rows": rows, "columns": columns}
     for (field, number), there_are in zip(asked.items(), ratings.shape, strict=True):
         if number > there_are:
             raise ConfigError(
-                f"config.{field}: must be at most {there_are}, the {field} of MovieLens 1M,"
-                f" got {number}"
+                f"config.{field}: must be at most {there_are}, the {field} of {name}, got {number}"
             )
-    return densest_block(ratings, rows, columns)
 
 
 @functools.cache
@@ -147,6 +159,8 @@ def checksum(config: ConfigDict) -> str | None:
     """The checksum of the file that the matrices come from, None where there is none."""
     if config.data in SOURCES:
         return ARCHIVES[SOURCES[config.data]].checksum
+    if config.data in PUBLISHED:
+        return PUBLISHED[config.data].checksum
     return config.get("checksum")
 
 
@@ -183,6 +197,8 @@ def make_data(config: ConfigDict) -> MakeProblem:
             values, mask = table_block(config).dense()
         elif config.data == "replay":
             values, mask = _movielens(config.rows, config.columns).dense()
+        elif config.data in PUBLISHED:
+            values, mask = _published(config.data, config.rows, config.columns).dense()
         else:
             values = _completion(config.rows, config.columns).values
             mask = np.ones(values.shape, bool)

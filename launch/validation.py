@@ -11,7 +11,18 @@ from collections.abc import Iterator
 import jax
 from ml_collections import ConfigDict
 
-from configs import jester, movielens, replay, synthetic, table
+from configs import (
+    arylation,
+    buchwald,
+    davis,
+    jester,
+    movielens,
+    oboe,
+    pkis1,
+    replay,
+    synthetic,
+    table,
+)
 from launch import data, experiment
 from launch.config import may_be_none
 from launch.settings import (
@@ -26,6 +37,7 @@ from launch.settings import (
 from smc_jax.checks import at_least, one_of, positive
 from smc_jax.completion.stopping import held_out_errors
 from smc_jax.data.jester import JOKES
+from smc_jax.data.published import PUBLISHED
 from smc_jax.model.gamma_process import gamma_process
 from smc_jax.policies.base import Policy, Setting
 from smc_jax.policies.equalised import equalised
@@ -39,6 +51,11 @@ CONFIGS = {
     "movielens": movielens,
     "replay": replay,
     "table": table,
+    "davis": davis,
+    "pkis1": pkis1,
+    "arylation": arylation,
+    "buchwald": buchwald,
+    "oboe": oboe,
 }
 
 
@@ -193,7 +210,8 @@ def check_sizes(config: ConfigDict) -> None:
     _require(config.initial_fraction >= 0.0, config, "initial_fraction", "must not be negative")
     _check_offers(config)
     answers = initial_size(config)
-    whole = config.data not in ("table", "replay")  # there the data tell how many entries exist
+    # There the data tell how many entries exist.
+    whole = config.data not in ("table", "replay", *PUBLISHED)
     if config.once and whole and picks + answers > rows * columns:
         longest = data.longest_horizon(rows * columns, config.initial_fraction)
         raise ConfigError(

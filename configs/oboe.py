@@ -1,0 +1,32 @@
+"""OBOE: how well 219 machine learning pipelines (rows) do on 418 data sets (columns).
+
+Command:
+  python -m launch.run --config=configs/oboe.py --workdir=results/oboe
+
+A value is 1 - balanced error of a pipeline on an OpenML classification data set; all were measured.
+The highest values are those of easy data sets, on which many pipelines make no error: a policy
+earns most by finding these columns. `--config.equalise=True` takes this away: it takes from each
+column how much it is above the others, and what is left is which pipeline suits a data set.
+
+Yang, Akimoto, Kim and Udell, KDD (2019), published the errors; oboe/defaults/Oboe of oboe 0.2.0 on
+PyPI has them, and so has udellgroup/oboe on GitHub. Nothing is downloaded: the folder that
+SMC_DATA_DIR names must hold oboe/oboe_matrix_balanced_error.csv. The model is the one for ratings
+(configs/ratings.py).
+"""
+
+from ml_collections import config_dict
+
+from configs import ratings
+
+
+def get_config() -> config_dict.ConfigDict:
+    """The experiment on pipelines and data sets."""
+    config = ratings.get_config()
+    config.data = "oboe"
+    config.policies = "ids,thompson,greedy,icf,particle,optspace,random"
+    config.seeds = 10
+    config.rank = 20
+    config.horizon = 9154  # a tenth of the entries
+    config.rows = 219
+    config.columns = 418
+    return config

@@ -1,0 +1,31 @@
+"""PKIS1: how much 366 compounds (columns) inhibit 224 kinases (rows), all measured.
+
+Command:
+  python -m launch.run --config=configs/pkis1.py --workdir=results/pkis1
+
+A value is the percent inhibition at 1 uM, clipped to 0 to 100; the mean is 10. 21 of the rows are
+mutants of a kinase.
+
+Drewry et al., PLoS ONE e0181585 (2017), published the values of the set that Drewry et al. (2014)
+and Elkins et al. (2016) describe; data/pkis1_continuous_labels.csv of SpencerEricksen/informers on
+GitHub has them too. Nothing is downloaded: the folder that SMC_DATA_DIR names must hold
+pkis1/pkis1_matrix_pct_inhibition_1uM_clipped.csv. The model is the one for ratings
+(configs/ratings.py).
+"""
+
+from ml_collections import config_dict
+
+from configs import ratings
+
+
+def get_config() -> config_dict.ConfigDict:
+    """The experiment on compounds and kinases."""
+    config = ratings.get_config()
+    config.data = "pkis1"
+    config.policies = "ids,thompson,greedy,icf,particle,optspace,random"
+    config.seeds = 10
+    config.rank = 20
+    config.horizon = 8198  # a tenth of the entries
+    config.rows = 224
+    config.columns = 366
+    return config
