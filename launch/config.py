@@ -77,7 +77,15 @@ GROUPS: dict[str, Group] = {
     "model": Group((gamma_process,), settings_of(gamma_process)),
     "inference": Group(
         (fitted_belief, svi),
-        _but(settings_of(fitted_belief, svi), "rank", "standardise", "model", "hmc", "gibbs"),
+        _but(
+            settings_of(fitted_belief, svi),
+            "rank",
+            "standardise",
+            "model",
+            "hmc",
+            "gibbs",
+            "features",
+        ),
     ),
     "hmc": Group((hamiltonian,), _but(settings_of(hamiltonian), "first_steps")),
     "gibbs": Group((signed_gibbs,), settings_of(signed_gibbs)),

@@ -10,6 +10,7 @@ from smc_jax.beliefs.starts import STARTS
 from smc_jax.beliefs.units import standardised
 from smc_jax.beliefs.variational import OPTIMISERS, svi, variational
 from smc_jax.checks import one_of
+from smc_jax.model.features import Features
 from smc_jax.model.gamma_process import gamma_process
 from smc_jax.policies.base import Policy, Setting
 from smc_jax.policies.equalised import equalised
@@ -31,6 +32,7 @@ def fitted_belief(
     steps: int = 100,
     hmc: Mapping[str, Any] | None = None,
     gibbs: Mapping[str, Any] | None = None,
+    features: Features | None = None,
     **inference: Any,
 ) -> Belief:
     """The gamma process factor model, fitted to what was seen.
@@ -49,6 +51,7 @@ def fitted_belief(
       steps: gradient steps of every other refit by SVI.
       hmc: settings of `hamiltonian`, the chains of gamma loadings.
       gibbs: settings of `signed_gibbs`, the chains of signed ones.
+      features: what is known of rows and columns beforehand; of signed loadings by chains alone.
       **inference: other settings of `svi`.
     """
     one_of("method", method, METHODS)
@@ -58,10 +61,14 @@ def fitted_belief(
     begin = STARTS[start](prior)
     rate = () if learning_rate is None else (learning_rate,)
     fit = svi(model=prior, optimiser=OPTIMISERS[optimiser](*rate), **inference)
+    known = Features() if features is None else features
+    has_features = any(table is not None for table in known)
+    if has_features and not (prior.signed and method == "mcmc"):
+        raise ValueError("features: need model.loadings=signed and method=mcmc")
     if method == "svi":
         belief = variational(prior, begin, fit, first_steps=first_steps, steps=steps)
     elif prior.signed:
-        belief = signed_gibbs(prior, begin, **(gibbs or {}))
+        belief = signed_gibbs(prior, begin, known, **(gibbs or {}))
     else:
         belief = hamiltonian(prior, begin, fit, first_steps=first_steps, **(hmc or {}))
     return standardised(belief) if standardise else belief
@@ -77,6 +84,7 @@ class Preset(NamedTuple):
     hmc: Mapping[str, Any] = {}
     gibbs: Mapping[str, Any] = {}
     policies: Mapping[str, Mapping[str, Any]] = {}
+    features: Features = Features()
 
     def belief(self, **inference: Any) -> Belief:
         """The fitted model, with other settings of the inference where some are given."""
@@ -86,6 +94,7 @@ class Preset(NamedTuple):
             model=self.model,
             hmc=self.hmc,
             gibbs=self.gibbs,
+            features=self.features,
             **{**self.inference, **inference},
         )
 
@@ -107,7 +116,7 @@ class Preset(NamedTuple):
           equalise: the strength of `equalised`; None leaves the policy as it is.
           **settings: of the policy, in place of the preset's.
         """
-        paper = self.belief(method="svi")
+        paper = self._replace(features=Features()).belief(method="svi")
         setting = Setting(self.belief(), entry_noise, self.standardise, horizon, paper)
         own = settings_among(name, self.policies) | settings
         made = make_policy(name, setting, **own)

@@ -37,7 +37,7 @@ def make_problem(seed, *, rows=6, columns=5, rank=3, intercepts=True, repeats=Tr
     parameters = Parameters(
         *(
             jnp.asarray(np.asarray(x))
-            for x in (loadings, loadings.mean(0), 2.0, 1.5, 0.8, sigma, bias, 1.0)
+            for x in (loadings, loadings.mean(0), 2.0, 1.5, 0.8, sigma, bias, 1.0, 0.0)
         )
     )
     return Problem(parameters, observed(rows, looks), looks)
@@ -96,10 +96,23 @@ def with_column_noise(parameters, columns, seed=0):
     return parameters._replace(noise_scales=jnp.asarray(scales))
 
 
+def with_latent_means(parameters, columns, seed=0):
+    """The same with a prior mean of its own for the latents of each column."""
+    means = np.random.default_rng(seed).normal(size=(columns, parameters.loadings.shape[1]))
+    return parameters._replace(latent_means=jnp.asarray(means))
+
+
 def in_column(parameters, n):
-    """The parameters that column n sees: the dense references know only one noise."""
+    """The parameters that column n sees: the dense references know one noise, and no means.
+
+    Latents with a mean p are latents without one around the intercepts b + W p.
+    """
     one = jnp.ones_like(parameters.sigma)
-    return parameters._replace(sigma=parameters.noise()[n], noise_scales=one)
+    own = parameters._replace(sigma=parameters.noise_at(n), noise_scales=one)
+    if not parameters.latent_means.ndim:
+        return own
+    moved = own.intercepts + own.loadings @ own.latent_means[n]
+    return own._replace(intercepts=moved, latent_means=jnp.zeros_like(one))
 
 
 def dense_latents(parameters, seen, values):

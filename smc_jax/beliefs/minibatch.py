@@ -50,14 +50,21 @@ def columns_from(
     order, own = around.order, around.own
     everything = order.size - own + 1  # of one ring
     start = start % everything
-    scales = parameters.noise_scales
-    if scales.ndim:
-        taken = lax.dynamic_slice_in_dim(order, start, own)
-        devices = scales.size // everything
-        scales = merged(split(scales, 0, devices)[:, taken], 0)
+    taken = lax.dynamic_slice_in_dim(order, start, own)
+
+    def of_these(each: Array) -> Array:
+        """What belongs to these columns, where columns have their own."""
+        if not each.ndim:
+            return each
+        return merged(split(each, 0, len(each) // everything)[:, taken], 0)
+
+    own_parameters = parameters._replace(
+        noise_scales=of_these(parameters.noise_scales),
+        latent_means=of_these(parameters.latent_means),
+    )
 
     def window(ordered: Array) -> Array:
         return merged(lax.dynamic_slice_in_dim(ordered, start, own, -1), 1)
 
     windows = jax.tree.map(window, around.observations)
-    return parameters._replace(noise_scales=scales), windows, everything / own
+    return own_parameters, windows, everything / own

@@ -3,6 +3,10 @@
 Given the latent columns X the rows are linear regressions with normal priors, and given the rows so
 are the columns: both are drawn exactly, with the algebra of `gaussian`. What the rows share, v_k in
 W_dk ~ N(v_k, r_k^2), is a part of the state here.
+
+Features F of the rows and G of the columns move the means: W_dk ~ N(v_k + f_d'B_k, r_k^2) and
+x_n ~ N(B_c'g_n, I). Their weights have the variances relevance r_k^2 and relevance, and each
+sqrt(relevance) is half-Cauchy a priori: near zero where features tell nothing, free where they do.
 """
 
 import math
@@ -16,23 +20,34 @@ from jax.scipy.special import gammaln
 
 from smc_jax.algebra.symmetric import solve, upper_triangle
 from smc_jax.beliefs.base import Belief, Diagnostics, earlier_or, several_of, stored_belief
+from smc_jax.beliefs.feature_weights import Weights, check_features, sample_weights
 from smc_jax.beliefs.starts import Start
 from smc_jax.checks import at_least
 from smc_jax.model import gaussian
+from smc_jax.model.features import Features
 from smc_jax.model.gamma_process import Model
 from smc_jax.model.parameters import LOG_RANGE, Parameters
 from smc_jax.observations import Observations
 
 WALKS = 4  # Metropolis steps for each parameter without a conjugate prior, in a sweep
+NONE = Features()
 WIDTH = 2.4  # of a step, in standard deviations of a normal with the curvature of its target
 
 
 class State(NamedTuple):
-    """One state of a chain."""
+    """One state of a chain; weights are None where there are no features."""
 
     parameters: Parameters
     shared: Array  # [K]  v
     latents: Array  # [N, K]  X
+    row_weights: Weights | None = None
+    column_weights: Weights | None = None
+
+    def centre(self, features: Features) -> Array:
+        """The means of the loadings, [D, K], or [1, K] where all rows have the same."""
+        if features.rows is None or self.row_weights is None:
+            return self.shared[None]
+        return self.shared + features.rows @ self.row_weights.weights
 
 
 class Chains(NamedTuple):
@@ -69,30 +84,35 @@ class Prior(NamedTuple):
         )
 
 
-def sample_rows(key: Array, state: State, data: Observations, prior: Prior) -> State:
-    """An exact draw of W and b given X, v and r.
+def sample_rows(
+    key: Array, state: State, data: Observations, prior: Prior, features: Features = NONE
+) -> State:
+    """An exact draw of W and b given X, r and the means of W.
 
-    With w_d = v + r z_d and b_d = s_b z_d0, z_d standard normal, row d is a column of the factor
-    model whose loadings are the rows (r x_n, s_b) / noise_n, seen in (y_dn - v'x_n) / noise_n.
+    With w_d = v_d + r z_d and b_d = s_b z_d0, z_d standard normal, row d is a column of the factor
+    model whose loadings are the rows (r x_n, s_b) / noise_n, seen in (y_dn - v_d'x_n) / noise_n.
     """
     given, x = state.parameters, state.latents
     noise = jnp.broadcast_to(given.noise(), (data.columns,))
-    features = x * given.strengths
+    design, centre = x * given.strengths, state.centre(features)
     if prior.intercept_scale is not None:
         constant = jnp.full((len(x), 1), prior.intercept_scale, x.dtype)
-        features = jnp.concatenate([features, constant], axis=1)
-    regression = Parameters.plain(features / noise[:, None], jnp.ones((), x.dtype))
-    scaled = data.relative_to(x @ state.shared, noise).transposed()
+        design = jnp.concatenate([design, constant], axis=1)
+    regression = Parameters.plain(design / noise[:, None], jnp.ones((), x.dtype))
+    scaled = data.relative_to(centre @ x.T, noise).transposed()
     _, z = gaussian.sample_columns(key, regression, scaled)
     k = x.shape[1]
-    found = given._replace(loadings=state.shared + given.strengths * z[:, :k])
+    found = given._replace(loadings=centre + given.strengths * z[:, :k])
     if prior.intercept_scale is not None:
         found = found._replace(intercepts=prior.intercept_scale * z[:, k])
     return state._replace(parameters=found)
 
 
 def sample_shared(key: Array, state: State, prior: Prior) -> State:
-    """An exact draw of v given W and r: D loadings of each factor, and its prior."""
+    """An exact draw of v given W and r: D loadings of each factor, and its prior.
+
+    Features are centred, so that what they add to the loadings adds up to zero.
+    """
     w, r = state.parameters.loadings, state.parameters.strengths
     precision = len(w) + 1.0 / prior.common  # in units of 1 / r^2
     z = jax.random.normal(key, r.shape, w.dtype)
@@ -133,15 +153,17 @@ def walk(
     return lax.fori_loop(0, WALKS, step, at)
 
 
-def sample_process(key: Array, state: State, prior: Prior) -> State:
+def sample_process(key: Array, state: State, prior: Prior, features: Features = NONE) -> State:
     """Metropolis steps of r and gamma0 in the logarithm, and an exact draw of c0."""
     strength_key, gamma0_key, c0_key = jax.random.split(key, 3)
     given = state.parameters
     rows, k = given.loadings.shape
-    squares = ((given.loadings - state.shared) ** 2).sum(0)
-    number = rows
+    squares, number = ((given.loadings - state.centre(features)) ** 2).sum(0), rows
     if prior.common > 0.0:
-        squares, number = squares + state.shared**2 / prior.common, rows + 1
+        squares, number = squares + state.shared**2 / prior.common, number + 1
+    if state.row_weights is not None:
+        weights, relevance = state.row_weights
+        squares, number = squares + (weights**2).sum(0) / relevance, number + len(weights)
 
     def of_log_strength(log_r: Array) -> Array:
         process = given.gamma0 / k * log_r - given.c0 * jnp.exp(log_r)
@@ -199,21 +221,43 @@ def sample_noise(key: Array, state: State, data: Observations, prior: Prior) -> 
     return state._replace(parameters=given)
 
 
-def sweep(key: Array, state: State, data: Observations, prior: Prior) -> State:
-    """X, then W and b, v, the strengths and the noise, each given all the others."""
-    keys = jax.random.split(key, 6)
+def sample_features(key: Array, state: State, features: Features) -> State:
+    """Exact draws of what the features of rows and of columns weigh, given W and X."""
+    row_key, column_key = jax.random.split(key)
+    given = state.parameters
+    if features.rows is not None and state.row_weights is not None:
+        left = given.loadings - state.shared
+        found = sample_weights(row_key, features.rows, left, given.strengths, state.row_weights)
+        state = state._replace(row_weights=found)
+    if features.columns is not None and state.column_weights is not None:
+        scale = jnp.ones_like(given.strengths)
+        own = sample_weights(
+            column_key, features.columns, state.latents, scale, state.column_weights
+        )
+        means = jnp.asarray(features.columns, scale.dtype) @ own.weights
+        state = state._replace(column_weights=own, parameters=given._replace(latent_means=means))
+    return state
+
+
+def sweep(
+    key: Array, state: State, data: Observations, prior: Prior, features: Features = NONE
+) -> State:
+    """X, then W and b, v, the weights, the strengths and the noise, each given all the others."""
+    keys = jax.random.split(key, 7)
     _, latents = gaussian.sample_columns(keys[0], state.parameters, data)
-    state = sample_rows(keys[1], state._replace(latents=latents), data, prior)
+    state = sample_rows(keys[1], state._replace(latents=latents), data, prior, features)
     if prior.common > 0.0:
         state = sample_shared(keys[2], state, prior)
         state = shift_loadings(keys[3], state, data, prior)
-    state = sample_process(keys[4], state, prior)
+    state = sample_features(keys[6], state, features)
+    state = sample_process(keys[4], state, prior, features)
     return sample_noise(keys[5], state, data, prior)
 
 
 def signed_gibbs(
     model: Model,
     start: Start,
+    features: Features = NONE,
     *,
     chains: int = 1,
     draws: int = 16,
@@ -227,6 +271,7 @@ def signed_gibbs(
     Args:
       model: the prior of the parameters, with signed loadings.
       start: where the parameters of each chain start.
+      features: what is known of rows and columns beforehand.
       chains: C, how many chains go side by side.
       draws: S, the draws stored at each refit, a multiple of C.
       sweeps: Gibbs sweeps of a chain before each draw that it stores.
@@ -243,9 +288,14 @@ def signed_gibbs(
     def begin(key: Array, data: Observations) -> State:
         parameters = model.constrain(start(key, data))
         shared = parameters.loadings.mean(0) if settings.common > 0.0 else jnp.zeros(model.rank)
-        return State(parameters, shared, jnp.zeros((data.columns, model.rank)))
+        latents = jnp.zeros((data.columns, model.rank))
+        rows, columns = (x if x is None else Weights.none(x, model.rank) for x in features)
+        if columns is not None:
+            parameters = parameters._replace(latent_means=latents)
+        return State(parameters, shared, latents, rows, columns)
 
     def init(key: Array, data: Observations, prior: Chains | None = None) -> Chains:
+        check_features(features, data)
         states = jax.vmap(begin, in_axes=(0, None))(jax.random.split(key, chains), data)
         repeats = draws // chains
         stored = jax.tree.map(lambda x: jnp.concatenate([x] * repeats), states.parameters)
@@ -257,7 +307,7 @@ def signed_gibbs(
 
         def one(key: Array, state: State) -> tuple[State, Parameters]:
             def move(index: Array, state: State) -> State:
-                return sweep(jax.random.fold_in(key, index), state, data, settings)
+                return sweep(jax.random.fold_in(key, index), state, data, settings, features)
 
             def store(state: State, begin: Array) -> tuple[State, Parameters]:
                 state = lax.fori_loop(begin, begin + sweeps, move, state)

@@ -20,10 +20,12 @@ def told() -> Belief:
                 f" give a Parameters, got {type(prior).__name__}"
             )
         rows = len(prior.loadings), len(prior.intercepts)
-        columns = prior.noise_scales.shape
-        if rows != (data.rows, data.rows) or columns not in ((), (data.columns,)):
+        each = prior.noise_scales.shape, prior.latent_means.shape[:1]
+        columns = [shape for shape in each if shape not in ((), (data.columns,))]
+        if rows != (data.rows, data.rows) or columns:
+            found = columns[0] if columns else each[0]
             raise ValueError(
-                f"prior: the parameters are of {rows[0]} rows and noises {columns}, the data have"
+                f"prior: the parameters are of {rows[0]} rows and noises {found}, the data have"
                 f" {data.rows} rows and {data.columns} columns"
             )
         return prior

@@ -110,12 +110,18 @@ def _rank(matrix: Matrix, settings: dict[str, Any]) -> int:
 
 
 def with_columns(draws: Parameters, columns: int) -> Parameters:
-    """Draws for a matrix to which columns were added since: their noise is that of a usual one."""
-    scales = draws.noise_scales
-    if scales.ndim == 1:  # one noise for all columns
-        return draws
-    room = ((0, 0), (0, columns - scales.shape[1]))
-    return draws._replace(noise_scales=jnp.pad(scales, room, constant_values=1.0))
+    """Draws for a matrix to which columns were added since, of which nothing is known beforehand.
+
+    Their noise is that of a usual column, and the mean of their latents is zero.
+    """
+    each = {"noise_scales": (draws.noise_scales, 1.0), "latent_means": (draws.latent_means, 0.0)}
+    grown = {}
+    for name, (kept, usual) in each.items():
+        if kept.ndim > 1:  # columns have their own
+            room = [(0, 0)] * kept.ndim
+            room[1] = (0, columns - kept.shape[1])
+            grown[name] = jnp.pad(kept, room, constant_values=usual)
+    return draws._replace(**grown)
 
 
 def forecast(

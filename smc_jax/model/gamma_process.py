@@ -93,7 +93,7 @@ class Model(NamedTuple):
     def log_likelihood(self, parameters: Parameters, observations: Observations) -> Array:
         """log p(Y | theta), the latent columns integrated out."""
         w, b, variance = parameters.loadings, parameters.intercepts, parameters.noise() ** 2
-        return log_likelihood(w, b, variance, observations)
+        return log_likelihood(w, b, variance, observations, parameters.latent_means)
 
     def log_density(self, unconstrained: Parameters) -> Array:
         """log p(theta(u)) + log |d theta / d u|: the prior in unconstrained space."""
@@ -118,9 +118,12 @@ def sigma_prior(shape: float, rate: float) -> dist.Distribution:
     return dist.TransformedDistribution(dist.Gamma(shape, rate), power)
 
 
-def bounded_sigma(shape: float, rate: float, bound: float) -> Field:
-    """The same sigma, given that sigma^2 is at most the bound."""
-    whole, limit = sigma_prior(shape, rate), math.sqrt(bound)
+def _sigma(shape: float, rate: float, bound: float | None) -> Field:
+    """sigma with its prior, given that sigma^2 is at most the bound where there is one."""
+    whole = sigma_prior(shape, rate)
+    if bound is None:
+        return field(POSITIVE, "sigma", lambda p: whole)
+    limit = math.sqrt(bound)
     inside = gammaincc(shape, rate / bound)  # the mass of 1/sigma^2 >= 1/bound
 
     def draw(key: Array, others: Parameters, rows: int, columns: int) -> Array:
@@ -198,6 +201,14 @@ def _signed_loadings(rank: int, common: float) -> Layer:
     return {"loadings": Field(REAL, log_prob, draw)}
 
 
+def _one(rows: int) -> Array:
+    return jnp.ones(())
+
+
+def _zero(rows: int) -> Array:
+    return jnp.zeros(())
+
+
 def gamma_process(
     *,
     rank: int,
@@ -241,21 +252,16 @@ def gamma_process(
     at_least("noise_spread", noise_spread, 0.0)
     at_least("common", common, 0.0)
 
-    def one(rows: int) -> Array:
-        return jnp.ones(())
-
-    held: dict[str, Callable[[int], Array]] = {"noise_scales": one, "intercepts": jnp.zeros}
+    held: dict[str, Callable[[int], Array]] = {"noise_scales": _one, "intercepts": jnp.zeros}
+    held["latent_means"] = _zero
     layers = [_process(rank)]
     if loadings == "signed":
         layers.append(_signed_loadings(rank, common))
-        held["gamma"] = one
+        held["gamma"] = _one
     else:
         layers.append(_gamma_loadings(rank))
-    if noise_bound is not None:
-        layers.append({"sigma": bounded_sigma(noise_shape, noise_rate, noise_bound)})
-    elif fixed_noise is None:
-        noise = sigma_prior(noise_shape, noise_rate)
-        layers.append({"sigma": field(POSITIVE, "sigma", lambda p: noise)})
+    if fixed_noise is None:
+        layers.append({"sigma": _sigma(noise_shape, noise_rate, noise_bound)})
     else:
         deviation = math.sqrt(fixed_noise)
         held["sigma"] = lambda rows: jnp.asarray(deviation, float)

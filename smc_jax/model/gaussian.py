@@ -1,11 +1,12 @@
 """Gaussian algebra of the columns given the loadings; nothing but K x K matrices, no LAPACK.
 
-Column n is seen in the entries O_n, y = b + W x_n + noise, x_n ~ N(0, I_K), noise ~ N(0, s2); s2
-may differ from column to column. With counts in place of a mask, everything depends on
+Column n is seen in the entries O_n, y = b + W x_n + noise, x_n ~ N(p_n, I_K), noise ~ N(0, s2); s2
+may differ from column to column, and p_n is zero where nothing is known of a column beforehand.
+With counts in place of a mask, everything depends on
 
-    A_n = I + W' diag(count_n) W / s2,   C_n = A_n^-1,   m_n = C_n W'(total_n - count_n b) / s2,
+    A_n = I + W' diag(count_n) W / s2,   C_n = A_n^-1,   m_n = C_n f_n,
 
-and x_n | data ~ N(m_n, C_n).
+with f_n = W'(total_n - count_n b) / s2 + p_n, and x_n | data ~ N(m_n, C_n).
 """
 
 import math
@@ -15,6 +16,7 @@ import chex
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.typing import ArrayLike
 
 from smc_jax.algebra.batching import mapped
 from smc_jax.algebra.columns import over_columns
@@ -36,6 +38,7 @@ def _solved(
     loadings: Array,
     intercepts: Array,
     variance: Array,
+    latent_means: Array,
     observations: Observations,
     normals: Array | None = None,
 ) -> Solved:
@@ -43,76 +46,103 @@ def _solved(
     (i, j), _ = upper_triangle(loadings.shape[1])
     products = observations.sum_over_rows(loadings[:, i] * loadings[:, j], variance)
     precision = products + jnp.where(i == j, 1.0, 0.0)[:, None]
-    return solve(precision, observations.field(loadings, intercepts, variance), normals)
+    field = observations.field(loadings, intercepts, variance)
+    if latent_means.ndim:
+        field = field + latent_means.T
+    return solve(precision, field, normals)
 
 
 def log_likelihood(
-    loadings: Array, intercepts: Array, variance: Array, observations: Observations
+    loadings: Array,
+    intercepts: Array,
+    variance: Array,
+    observations: Observations,
+    latent_means: ArrayLike = 0.0,
 ) -> Array:
-    """log p(Y | W, b, s2) with the latent columns integrated out; the variance is [] or [N].
+    """log p(Y | W, b, s2, p) with the latent columns integrated out.
 
-    -1/2 sum_n [ |O_n| log(2 pi s2) + log det A_n + |y_n - b - W m_n|^2 / s2 + |m_n|^2 ],
+    -1/2 sum_n [ |O_n| log(2 pi s2) + log det A_n + |y_n - b - W m_n|^2 / s2 + |m_n - p_n|^2 ],
     with its gradient in closed form. The observations are data: their gradient is zero.
-    The last two terms equal (|y_n - b|^2 - (y_n - b)'W m_n) / s2 without its cancellation. In
-    float32 the inverses lose accuracy once |W_k|^2 / s2 exceeds about 1e5.
+    For p_n = 0 the last two terms equal (|y_n - b|^2 - (y_n - b)'W m_n) / s2 without its
+    cancellation. In float32 the inverses lose accuracy once |W_k|^2 / s2 exceeds about 1e5.
+
+    Args:
+      loadings: W [D, K].
+      intercepts: b [D].
+      variance: s2, [] or [N].
+      observations: what was seen.
+      latent_means: p [N, K], or [] zero.
     """
     chex.assert_shape(intercepts, loadings.shape[:1])
     chex.assert_equal(observations.rows, loadings.shape[0])
     variance = jnp.broadcast_to(variance, (observations.columns,))
-    return _log_likelihood(loadings, intercepts, variance, observations)
+    means = jnp.asarray(latent_means, loadings.dtype)
+    return _log_likelihood(loadings, intercepts, variance, means, observations)
 
 
 @jax.custom_vjp
 def _log_likelihood(
-    loadings: Array, intercepts: Array, variance: Array, observations: Observations
+    loadings: Array, intercepts: Array, variance: Array, means: Array, observations: Observations
 ) -> Array:
-    return _log_likelihood_forward(loadings, intercepts, variance, observations)[0]
+    return _log_likelihood_forward(loadings, intercepts, variance, means, observations)[0]
 
 
 def _log_likelihood_forward(
-    loadings: Array, intercepts: Array, variance: Array, observations: Observations
+    loadings: Array, intercepts: Array, variance: Array, means: Array, observations: Observations
 ) -> tuple[Array, tuple]:
     _, position = upper_triangle(loadings.shape[1])
     arrays, structure = jax.tree.flatten(observations)
+    given = (variance, means.T) if means.ndim else (variance,)
 
-    def block(*parts: Array) -> tuple[tuple, Array]:
-        *own, variance = parts
-        return _likelihood_terms(loadings, intercepts, variance, jax.tree.unflatten(structure, own))
+    def block(*parts: Array) -> tuple[tuple, tuple]:
+        own, (variance, *means) = parts[: len(arrays)], parts[len(arrays) :]
+        seen = jax.tree.unflatten(structure, own)
+        return _likelihood_terms(loadings, intercepts, variance, *means, observations=seen)
 
-    sums, d_variance = over_columns(block, (*arrays, variance), width=BLOCK)
+    sums, (d_variance, d_means) = over_columns(block, (*arrays, *given), width=BLOCK)
     value, d_loadings, d_intercepts, spread = sums
     d_loadings = d_loadings - jnp.einsum("dkl,dl->dk", spread[:, position], loadings)
-    return value, (d_loadings, d_intercepts, d_variance, observations)
+    d_means = d_means.T if means.ndim else jnp.zeros_like(means)
+    return value, (d_loadings, d_intercepts, d_variance, d_means, observations)
 
 
 def _likelihood_terms(
-    loadings: Array, intercepts: Array, variance: Array, observations: Observations
-) -> tuple[tuple[Array, ...], Array]:
-    """The log likelihood, and its gradient: what is summed over columns, and what is theirs [N].
+    loadings: Array,
+    intercepts: Array,
+    variance: Array,
+    latent_means: Array | None = None,
+    *,
+    observations: Observations,
+) -> tuple[tuple[Array, ...], tuple[Array, Array]]:
+    """The log likelihood, and its gradient: what is summed over columns, and what is theirs.
 
-    Of the gradient for W the second term is the upper triangle of sum_n count_dn C_n / s2.
+    Of the gradient for W the second term is the upper triangle of sum_n count_dn C_n / s2. That
+    for p [K, N] is m - p: since m_n maximises what p_n enters, m_n need not be differentiated.
     """
-    covariance, mean, log_det, _ = _solved(loadings, intercepts, variance, observations)
+    given = jnp.zeros(()) if latent_means is None else latent_means.T
+    covariance, mean, log_det, _ = _solved(loadings, intercepts, variance, given, observations)
     residual, squares = observations.misfit(loadings, intercepts, mean)
     number = observations.by_column()
-    quadratic = (squares / variance).sum() + (mean**2).sum()
+    away = mean if latent_means is None else mean - latent_means
+    quadratic = (squares / variance).sum() + (away**2).sum()
     constant = number @ jnp.log(2 * jnp.pi * variance)
     value = -0.5 * (constant + log_det.sum() + quadratic)
 
     spread = observations.sum_over_columns(covariance, variance)  # [D, K (K + 1) / 2]
     pull = residual / variance
-    # tr Sigma_n^-1 = (|O_n| - K + tr C_n) / s2 and |Sigma_n^-1 y|^2 = |residuals|^2 / s2^2.
+    # tr Sigma_n^-1 = (|O_n| - K + tr C_n) / s2, and |Sigma_n^-1 (y - b - W p)|^2 is the sum of
+    # squared residuals / s2^2.
     k = len(mean)
     _, position = upper_triangle(k)
     freedom = number - k + covariance[position.diagonal()].sum(0)
     d_variance = -0.5 * (freedom / variance - squares / variance**2)
-    return (value, pull @ mean.T, pull.sum(1), spread), d_variance
+    return (value, pull @ mean.T, pull.sum(1), spread), (d_variance, away)
 
 
 def _log_likelihood_backward(saved: tuple, cotangent: Array) -> tuple:
-    d_loadings, d_intercepts, d_variance, observations = saved
+    *gradients, observations = saved
     no_gradient = jax.tree.map(jnp.zeros_like, observations)
-    return cotangent * d_loadings, cotangent * d_intercepts, cotangent * d_variance, no_gradient
+    return *(cotangent * gradient for gradient in gradients), no_gradient
 
 
 _log_likelihood.defvjp(_log_likelihood_forward, _log_likelihood_backward)
@@ -121,8 +151,13 @@ _log_likelihood.defvjp(_log_likelihood_forward, _log_likelihood_backward)
 def latent_posterior(parameters: Parameters, observations: Observations) -> Columns:
     """x_n | data, W, sigma ~ N(m_n, C_n) for every column."""
     chex.assert_equal(observations.rows, parameters.loadings.shape[0])
-    w, b, variance = parameters.loadings, parameters.intercepts, parameters.noise() ** 2
-    return _columns(_solved(w, b, variance, observations))
+    return _columns(_solved(*_given(parameters), observations))
+
+
+def _given(parameters: Parameters) -> tuple[Array, Array, Array, Array]:
+    """W, b, s2 and p."""
+    variance = parameters.noise() ** 2
+    return parameters.loadings, parameters.intercepts, variance, parameters.latent_means
 
 
 def _columns(solved: Solved) -> Columns:
@@ -136,9 +171,8 @@ def sample_columns(
     key: Array, parameters: Parameters, observations: Observations
 ) -> tuple[Columns, Array]:
     """The latent posteriors, and an exact draw of x_n [N, K] from each."""
-    w, b, variance = parameters.loadings, parameters.intercepts, parameters.noise() ** 2
-    normals = jax.random.normal(key, (w.shape[1], observations.columns))
-    solved = _solved(w, b, variance, observations, normals)
+    normals = jax.random.normal(key, (parameters.loadings.shape[1], observations.columns))
+    solved = _solved(*_given(parameters), observations, normals)
     return _columns(solved), (solved.solution + solved.draw).T
 
 
@@ -180,19 +214,20 @@ def sample_matrices(
     w, b, columns = parameters.loadings, parameters.intercepts, observations.columns
 
     def one_column(column: tuple) -> Array:
-        key, covariance, count, average, sigma = column
+        key, covariance, count, average, sigma, mean = column
         latent_key, noise_key = jax.random.split(key)
         eps = jax.random.normal(noise_key, (draws, *count.shape))
         a = jax.random.normal(latent_key, (draws, w.shape[1])) + (jnp.sqrt(count) * eps) @ w / sigma
-        field = count * (average - b) @ w / sigma**2
+        field = count * (average - b) @ w / sigma**2 + mean
         entries = b + (field + a) @ covariance @ w.T
         if not entry_noise:
             return entries
         return jnp.where(count > 0, average, entries + sigma * eps)
 
     sigma = jnp.broadcast_to(parameters.noise(), (columns,))
+    means = jnp.broadcast_to(parameters.latent_means, (columns, w.shape[1]))
     seen = (observations.times_seen().T, observations.average().T)
-    per_column = (jax.random.split(key, columns), covariance, *seen, sigma)
+    per_column = (jax.random.split(key, columns), covariance, *seen, sigma, means)
     return mapped(one_column, per_column, on_cpu=math.gcd(columns, 8))
 
 

@@ -26,6 +26,7 @@ class Parameters(NamedTuple):
     sigma: Array  # []  noise standard deviation
     intercepts: Array  # [D]  b, zeros where the model has none
     noise_scales: Array  # [N]  of each column's noise, in sigmas; [] one where it is the same
+    latent_means: Array  # [N, K]  p, of the latent columns a priori; [] zero where they have none
 
     def noise(self) -> Array:
         """Standard deviation of the noise in each column [N], or [] in all of them."""
@@ -38,9 +39,9 @@ class Parameters(NamedTuple):
 
     def at_columns(self, columns: Array) -> "Parameters":
         """The parameters of the matrix of some columns [C] alone."""
-        if not self.noise_scales.ndim:
-            return self
-        return self._replace(noise_scales=jnp.take(self.noise_scales, columns, mode="clip"))
+        each = {"noise_scales": self.noise_scales, "latent_means": self.latent_means}
+        taken = {k: jnp.take(x, columns, axis=0, mode="clip") for k, x in each.items() if x.ndim}
+        return self._replace(**taken)
 
     def in_units(self, centre: Array, scale: Array) -> "Parameters":
         """The parameters of centre + scale times the matrix."""
@@ -58,6 +59,7 @@ class Parameters(NamedTuple):
         ones = dict.fromkeys(cls._fields, jnp.ones((), loadings.dtype))
         b = jnp.zeros(rows, loadings.dtype) if intercepts is None else intercepts
         own = {"loadings": loadings, "sigma": sigma, "intercepts": b}
+        own |= {"latent_means": jnp.zeros((), loadings.dtype)}
         return cls(**ones | own | {"strengths": jnp.ones(k, loadings.dtype)})
 
 

@@ -21,6 +21,7 @@ from problems import (
     make_problem,
     padded,
     with_column_noise,
+    with_latent_means,
 )
 
 from smc_jax.model import gaussian
@@ -32,9 +33,8 @@ posterior = jax.jit(gaussian.latent_posterior)
 
 @jax.jit
 def likelihood_of(parameters, observations):
-    return gaussian.log_likelihood(
-        parameters.loadings, parameters.intercepts, parameters.noise() ** 2, observations
-    )
+    w, b, variance = parameters.loadings, parameters.intercepts, parameters.noise() ** 2
+    return gaussian.log_likelihood(w, b, variance, observations, parameters.latent_means)
 
 
 @VARIANTS
@@ -95,13 +95,66 @@ def test_columns_with_a_noise_of_their_own():
 
 
 @pytest.mark.usefixtures("x64")
+def test_latents_with_means_of_their_own():
+    """Likelihood, gradient, posterior and draws are those of columns around b + W p."""
+    parameters, observations, looks = make_problem(2)
+    parameters = with_latent_means(with_column_noise(parameters, len(looks)), len(looks))
+    each = [in_column(parameters, n) for n in range(len(looks))]
+    dense = [dense_log_likelihood(one, [look]) for one, look in zip(each, looks, strict=True)]
+    np.testing.assert_allclose(likelihood_of(parameters, observations), sum(dense), rtol=1e-11)
+
+    variance = parameters.noise() ** 2
+    arguments = (parameters.loadings, parameters.intercepts, variance, parameters.latent_means)
+
+    def fast(arguments):
+        w, b, variance, means = arguments
+        return gaussian.log_likelihood(w, b, variance, observations, means)
+
+    gradient = jax.jit(jax.grad(fast))(arguments)
+    differences = gradient_by_differences(fast, arguments)
+    chex.assert_trees_all_close(gradient, differences, rtol=1e-6, atol=1e-6)
+
+    columns = posterior(parameters, observations)
+    means = np.asarray(parameters.latent_means)
+    for n, look in enumerate(looks):
+        mean, covariance = dense_latents(each[n], *look)
+        np.testing.assert_allclose(columns.mean[n], means[n] + mean, atol=1e-12)
+        np.testing.assert_allclose(columns.covariance[n], covariance, atol=1e-12)
+
+
+@pytest.mark.parametrize("way", ["one by one", "many at once"])
+def test_draws_of_latents_with_means(way):
+    """Moments of 4000 draws of a seen and of an unseen column, each at |z| < 5."""
+    parameters, observations, looks = make_problem(3, repeats=False)
+    parameters = with_latent_means(parameters, len(looks))
+    key = jax.random.key(0)
+    if way == "one by one":
+        draw = functools.partial(gaussian.sample_matrix, entry_noise=False)
+        keys = jax.random.split(key, 4000)
+        drawn = jax.jit(jax.vmap(draw, in_axes=(0, None, None)))(keys, parameters, observations)
+        drawn = jnp.moveaxis(drawn, 2, 0)  # [N, S, D]
+    else:
+        covariance = posterior(parameters, observations).covariance
+        drawn = gaussian.sample_matrices(
+            key, parameters, observations, covariance, draws=4000, entry_noise=False
+        )
+    for n in (0, 1):
+        mean, covariance = dense_entries(in_column(parameters, n), *looks[n])
+        assert_gaussian(drawn[n, :, :3], mean[:3], covariance[:3, :3])  # the rank of W is three
+
+
+@pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("width", [1, 2, 3, 4])
-def test_blocks_of_columns_add_up(width, monkeypatch):
+@pytest.mark.parametrize("means", [False, True])
+def test_blocks_of_columns_add_up(width, means, monkeypatch):
     """Five columns in blocks that divide them, and that do not."""
     parameters, observations, _ = make_problem(4, repeats=True)
     parameters = with_column_noise(parameters, observations.columns)
-    arguments = (parameters.loadings, parameters.intercepts, parameters.noise() ** 2, observations)
-    both = jax.value_and_grad(gaussian.log_likelihood, argnums=(0, 1, 2))
+    if means:
+        parameters = with_latent_means(parameters, observations.columns)
+    w, b, variance = parameters.loadings, parameters.intercepts, parameters.noise() ** 2
+    arguments = (w, b, variance, observations, parameters.latent_means)
+    both = jax.value_and_grad(gaussian.log_likelihood, argnums=(0, 1, 2, 4))
     whole = both(*arguments)
     monkeypatch.setattr(gaussian, "BLOCK", width)
     jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-10), both(*arguments), whole)

@@ -8,7 +8,13 @@ import numpyro.distributions as dist
 import pytest
 import scipy.stats
 from jax.flatten_util import ravel_pytree
-from problems import dense_entries, low_rank_data, make_problem, with_column_noise
+from problems import (
+    dense_entries,
+    low_rank_data,
+    make_problem,
+    with_column_noise,
+    with_latent_means,
+)
 
 from smc_jax.beliefs import starts
 from smc_jax.beliefs.variational import adam, svi, variational
@@ -16,7 +22,7 @@ from smc_jax.model.gamma_process import gamma_process
 from smc_jax.model.parameters import LOG_RANGE, POSITIVE, REAL, Parameters, field
 
 ROWS, COLUMNS, RANK = 5, 4, 3
-SHAPES = Parameters((ROWS, RANK), (RANK,), (), (), (), (), (ROWS,), (COLUMNS,))
+SHAPES = Parameters((ROWS, RANK), (RANK,), (), (), (), (), (ROWS,), (COLUMNS,), ())
 MODELS = {
     kind: gamma_process(rank=RANK, loadings=kind, intercepts=True, noise_spread=0.5)
     for kind in ("gamma", "signed")
@@ -37,8 +43,9 @@ def drawn():
 
 
 def test_the_models_have_every_field_between_them():
-    assert {name for _, name in FIELDS} == set(Parameters._fields)
-    assert set(MODELS["signed"].free()) == set(Parameters._fields) - {"gamma"}
+    own = set(Parameters._fields) - {"latent_means"}  # which follow from features of columns
+    assert {name for _, name in FIELDS} == own
+    assert set(MODELS["signed"].free()) == own - {"gamma"}
 
 
 @EACH_FIELD
@@ -99,12 +106,13 @@ def test_the_parameters_of_some_columns():
     parameters, _, looks = make_problem(0)
     columns = jnp.asarray([3, 0, 3])
     chex.assert_trees_all_equal(parameters.at_columns(columns), parameters)
-    each = with_column_noise(parameters, len(looks))
+    each = with_latent_means(with_column_noise(parameters, len(looks)), len(looks))
     some = each.at_columns(columns)
     np.testing.assert_array_equal(some.noise_scales, each.noise_scales[columns])
+    np.testing.assert_array_equal(some.latent_means, each.latent_means[columns])
     np.testing.assert_array_equal(some.noise(), each.noise()[columns])
-    rest = {name: getattr(some, name) for name in Parameters._fields if name != "noise_scales"}
-    chex.assert_trees_all_equal(each._replace(**rest), each)
+    theirs = {"noise_scales": each.noise_scales, "latent_means": each.latent_means}
+    chex.assert_trees_all_equal(some._replace(**theirs), each)
 
 
 @pytest.mark.usefixtures("x64")

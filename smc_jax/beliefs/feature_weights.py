@@ -1,0 +1,64 @@
+"""What features of rows and of columns weigh, drawn exactly given what they explain."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.typing import ArrayLike
+
+from smc_jax.model.features import Features
+from smc_jax.observations import Observations
+
+
+class Weights(NamedTuple):
+    """What the features of one side weigh."""
+
+    weights: Array  # [M, K]  B
+    relevance: Array  # []  the variance of a weight
+
+    @classmethod
+    def none(cls, features: ArrayLike, rank: int) -> "Weights":
+        """Before anything is learned of the features [n, M]."""
+        return cls(jnp.zeros((jnp.shape(features)[1], rank)), jnp.ones(()))
+
+
+def sample_weights(
+    key: Array, features: ArrayLike, left: Array, scale: Array, given: Weights
+) -> Weights:
+    """Exact draws of the weights B in left = F B + scale * noise, then of their variance.
+
+    The columns of F [n, M] are orthogonal, so that the weights of each are drawn alone. A half-
+    Cauchy deviation is a mixture: relevance ~ IG(1/2, 1/m) with m ~ IG(1/2, 1) (Makalic and
+    Schmidt 2016), and m is drawn first.
+
+    Args:
+      key: randomness.
+      features: F.
+      left: [n, K].
+      scale: [K]; B_mk ~ N(0, relevance scale_k^2).
+      given: the weights before.
+    """
+    weight_key, mixture_key, relevance_key = jax.random.split(key, 3)
+    f = jnp.asarray(features, left.dtype)
+    precision = (f**2).sum(0)[:, None] + 1.0 / given.relevance  # in units of 1 / scale^2
+    z = jax.random.normal(weight_key, given.weights.shape, left.dtype)
+    weights = f.T @ left / precision + scale * z / jnp.sqrt(precision)
+    inverse_m = jax.random.exponential(mixture_key, dtype=left.dtype) / (
+        1.0 + 1.0 / given.relevance
+    )
+    rate = inverse_m + 0.5 * ((weights / scale) ** 2).sum()
+    shape = 0.5 * (1 + weights.size)
+    relevance = rate / jax.random.gamma(relevance_key, shape, dtype=left.dtype)
+    return Weights(weights, relevance)
+
+
+def check_features(features: Features, data: Observations) -> None:
+    """Refuses features of another number of rows or columns than the data have."""
+    for name, table, number in zip(
+        features._fields, features, (data.rows, data.columns), strict=True
+    ):
+        if table is not None and len(table) != number:
+            raise ValueError(
+                f"features.{name}: {len(table)} lines, but the data have {number} {name}"
+            )

@@ -1,0 +1,43 @@
+"""Features as orthogonal coordinates."""
+
+import numpy as np
+import pytest
+
+from smc_jax.model.features import coordinates
+
+
+@pytest.mark.parametrize("shape", [(12, 3), (5, 40)], ids=["few features", "many features"])
+def test_coordinates_are_centred_orthogonal_and_of_scale_one(shape):
+    table = np.random.default_rng(0).normal(2.0, 3.0, shape)
+    found = coordinates(table)
+    assert found.shape == (shape[0], min(shape[0] - 1, shape[1]))
+    np.testing.assert_allclose(found.mean(0), 0.0, atol=1e-12)
+    products = found.T @ found
+    np.testing.assert_allclose(products, np.diag(products.diagonal()), atol=1e-10)
+    np.testing.assert_allclose((found**2).sum(1).mean(), 1.0, rtol=1e-12)
+    # F B with independent weights of one variance has the covariance F F', centred.
+    centred = table - table.mean(0)
+    covariance = centred @ centred.T
+    np.testing.assert_allclose(
+        found @ found.T, covariance / (covariance.trace() / shape[0]), atol=1e-10
+    )
+
+
+def test_features_that_tell_nothing_new_take_no_room():
+    table = np.random.default_rng(1).normal(size=(9, 2))
+    more = np.column_stack([table, np.full(9, 7.0), table[:, 0] - 2 * table[:, 1]])
+    assert coordinates(more).shape == (9, 2)
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        (np.ones((4, 2)), "no feature differs"),
+        (np.array([[1.0], [np.nan]]), "finite numbers"),
+        (np.ones(3), "a matrix"),
+        (np.zeros((4, 0)), "no feature differs"),
+    ],
+)
+def test_what_is_no_table_of_features_is_refused(table, told):
+    with pytest.raises(ValueError, match=rf"^rows: .*{told}"):
+        coordinates(table, "rows")
