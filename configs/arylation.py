@@ -1,7 +1,8 @@
 """Direct arylation: the yields of 1,728 reactions, every combination of five conditions.
 
-Command:
+Commands:
   python -m launch.run --config=configs/arylation.py --workdir=results/arylation
+  python -m launch.run --config=configs/arylation.py:features --workdir=results/arylation_features
 
 A row is one of 12 ligands with one of 4 bases, a column is one of 4 solvents with one of 3
 concentrations and one of 3 temperatures: 48 x 36. A value is the yield in percent; 29 % of them are
@@ -11,14 +12,19 @@ Shields et al., Nature 590:89 (2021), published the yields; experiments/data/dir
 b-shields/edbo on GitHub has them. Nothing is downloaded: the folder that SMC_DATA_DIR names must
 hold direct_arylation/matrix_ligand-base_x_solvent-conc-temp.csv. The model is the one for ratings
 (configs/ratings.py).
+
+With `:features` the model knows of each row its ligand and its base, and of each column its
+solvent, concentration and temperature, which the ids are made of.
 """
 
 from ml_collections import config_dict
 
 from configs import ratings
 
+FEATURES = {"row_features": "ids", "column_features": "ids"}
 
-def get_config() -> config_dict.ConfigDict:
+
+def get_config(known: str = "values") -> config_dict.ConfigDict:
     """The experiment on conditions of a direct arylation."""
     config = ratings.get_config()
     config.data = "arylation"
@@ -28,4 +34,8 @@ def get_config() -> config_dict.ConfigDict:
     config.horizon = 432  # a quarter of the entries
     config.rows = 48
     config.columns = 36
+    if known == "features":
+        config.update(FEATURES)
+    elif known != "values":
+        raise ValueError(f"config: unknown {known!r}; choose from values, features")
     return config

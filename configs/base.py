@@ -27,6 +27,10 @@ def get_config() -> config_dict.ConfigDict:
       horizon_rank: k of the horizon; none is rank.
       initial_fraction: size of the initial design, in horizons.
       arrivals: how many columns, at random, are present at each pick; 0: every column is present.
+      row_features: what is known of the rows beforehand: a CSV or Parquet file with a line an id,
+        here or in the folder that SMC_DATA_DIR names; or `ids`, the parts of the ids, which | is
+        between. None is nothing.
+      column_features: the same of the columns.
       equalise: takes from each column how much it is above the others, so that a user who rates
         high is not served more often for it.
       equalise_strength: how much these offsets are shrunk: as that number of further answers at
@@ -50,6 +54,8 @@ def get_config() -> config_dict.ConfigDict:
     config.horizon_rank = config_dict.placeholder(int)
     config.initial_fraction = 0.05
     config.arrivals = 0
+    config.row_features = config_dict.placeholder(str)
+    config.column_features = config_dict.placeholder(str)
     config.equalise = False
     config.equalise_strength = settings_of(equalised)["strength"]
     config.stop_when_completable = False

@@ -1,7 +1,8 @@
 """Buchwald-Hartwig: the yields of 3,955 reactions, all combinations of four components but five.
 
-Command:
+Commands:
   python -m launch.run --config=configs/buchwald.py --workdir=results/buchwald
+  python -m launch.run --config=configs/buchwald.py:features --workdir=results/buchwald_features
 
 A row is one of 15 aryl halides with one of 3 bases, a column is one of 22 additives with one of 4
 ligands: 45 x 88. A value is the yield in percent. The five entries that nobody measured do not
@@ -12,14 +13,19 @@ data/Buchwald-Hartwig of rxn4chemistry/rxn_yields on GitHub has them. Nothing is
 folder that SMC_DATA_DIR names must hold
 buchwald_hartwig/matrix_45x88_halide-base_x_additive-ligand.csv. The model is the one for ratings
 (configs/ratings.py).
+
+With `:features` the model knows of each row its halide and its base, and of each column its
+additive and its ligand, which the ids are made of.
 """
 
 from ml_collections import config_dict
 
 from configs import ratings
 
+FEATURES = {"row_features": "ids", "column_features": "ids"}
 
-def get_config() -> config_dict.ConfigDict:
+
+def get_config(known: str = "values") -> config_dict.ConfigDict:
     """The experiment on components of a Buchwald-Hartwig reaction."""
     config = ratings.get_config()
     config.data = "buchwald"
@@ -29,4 +35,8 @@ def get_config() -> config_dict.ConfigDict:
     config.horizon = 988  # a quarter of the entries that exist
     config.rows = 45
     config.columns = 88
+    if known == "features":
+        config.update(FEATURES)
+    elif known != "values":
+        raise ValueError(f"config: unknown {known!r}; choose from values, features")
     return config

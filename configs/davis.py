@@ -1,7 +1,8 @@
 """Davis: how strongly 442 kinase targets (rows) bind 68 drugs (columns), all measured.
 
-Command:
+Commands:
   python -m launch.run --config=configs/davis.py --workdir=results/davis
+  python -m launch.run --config=configs/davis.py:features --workdir=results/davis_features
 
 A value is pKd = 9 - log10(Kd in nM). 70 % of the entries have the lowest value, 5.0: there Kd is
 10 uM or more, or no binding was detected. Some targets are mutants or phosphorylated forms of one
@@ -11,14 +12,23 @@ Davis et al., Nature Biotechnology 29:1046 (2011), published the values; data/da
 hkmztrk/DeepDTA on GitHub has them too. Neither states an open licence, so that nothing is
 downloaded: the folder that SMC_DATA_DIR names must hold davis/davis_matrix_pKd.csv. The model is
 the one for ratings (configs/ratings.py).
+
+With `:features` the model knows 50 coordinates of the targets' sequences (kernel principal
+components of their Smith-Waterman similarity) and 1,024 fingerprint bits of the drugs, in
+davis/target_features_sw50.csv and davis/drug_features_ecfp4_1024.csv of the same folder.
 """
 
 from ml_collections import config_dict
 
 from configs import ratings
 
+FEATURES = {
+    "row_features": "davis/target_features_sw50.csv",
+    "column_features": "davis/drug_features_ecfp4_1024.csv",
+}
 
-def get_config() -> config_dict.ConfigDict:
+
+def get_config(known: str = "values") -> config_dict.ConfigDict:
     """The experiment on drugs and kinase targets."""
     config = ratings.get_config()
     config.data = "davis"
@@ -28,4 +38,8 @@ def get_config() -> config_dict.ConfigDict:
     config.horizon = 3005  # a tenth of the entries
     config.rows = 442
     config.columns = 68
+    if known == "features":
+        config.update(FEATURES)
+    elif known != "values":
+        raise ValueError(f"config: unknown {known!r}; choose from values, features")
     return config

@@ -174,6 +174,22 @@ def table_block(config: ConfigDict) -> Ratings:
     return densest_block(ratings, config.rows, config.columns)
 
 
+def ids_of(config: ConfigDict) -> tuple[np.ndarray, np.ndarray]:
+    """The ids of rows and columns, of a config filled in; ConfigError where the data have none."""
+    if config.data == "table":
+        ratings = table_block(config)
+    elif config.data in ("replay", "movielens"):
+        ratings = _movielens(config.rows, config.columns)
+    elif config.data in PUBLISHED:
+        ratings = _published(config.data, config.rows, config.columns)
+    else:
+        raise ConfigError(
+            "config.row_features, config.column_features: the rows and columns of"
+            f" {config.data} have no ids, by which features are found"
+        )
+    return ratings.row_ids, ratings.column_ids
+
+
 def describe_data(config: ConfigDict) -> dict[str, Any]:
     """What results should tell of the data: of a completion its rank, and each rank's error."""
     if config.data != "movielens":

@@ -10,10 +10,12 @@ from jax import Array
 from ml_collections import ConfigDict
 
 from launch.data import make_data
+from launch.features import make_features
 from launch.settings import entry_noise, horizon, initial_size, policy_settings
 from smc_jax import presets
 from smc_jax.beliefs.base import Belief
 from smc_jax.completion.stopping import HeldOut, completable_at, held_out_errors
+from smc_jax.model.features import Features
 from smc_jax.observations import Observations
 from smc_jax.policies import registry
 from smc_jax.policies.base import Policy, Setting
@@ -56,23 +58,37 @@ def make_held_out_errors(config: ConfigDict) -> Callable[[Array, Observations], 
     return held_out_errors(fraction=fraction, noise_deviation=noise)
 
 
-def make_belief(config: ConfigDict, method: str | None = None) -> Belief:
-    """The fitted model, by the method of the config unless another is named."""
-    inference = dict(config.inference)
+def make_belief(
+    config: ConfigDict, method: str | None = None, features: Features | None = None
+) -> Belief:
+    """The fitted model, by the method of the config unless another is named.
+
+    Args:
+      config: of the experiment.
+      method: of the inference.
+      features: what is known of rows and columns; they are not read here.
+    """
+    inference = dict(config.inference) | ({} if method is None else {"method": method})
     return presets.fitted_belief(
         rank=config.rank,
         standardise=config.standardise,
         model=config.model,
         hmc=config.hmc,
         gibbs=config.gibbs,
-        **inference | {"method": method or inference["method"]},
+        features=features,
+        **inference,
     )
 
 
-def make_setting(config: ConfigDict, picks: int | None = None) -> Setting:
-    """What all policies of the experiment share; its horizon, unless another is given."""
+def make_setting(
+    config: ConfigDict, picks: int | None = None, features: Features | None = None
+) -> Setting:
+    """What all policies of the experiment share; its horizon, unless another is given.
+
+    The paper's own fit, which some policies have, knows nothing of features.
+    """
     return Setting(
-        make_belief(config),
+        make_belief(config, features=features),
         entry_noise(config),
         config.standardise,
         horizon(config) if picks is None else picks,
@@ -108,9 +124,10 @@ def placement(config: ConfigDict) -> dict[str, Any]:
 
 def build(config: ConfigDict, name: str, world: Environment | None = None) -> Loop:
     """The experiment with one policy, in an environment that several may share."""
+    setting = make_setting(config, features=make_features(config))
     return make_loop(
         environment(config, make_data(config)) if world is None else world,
-        make_policy(config, name),
+        make_policy(config, name, setting),
         horizon=horizon(config),
         refits=config.refits,
         asked=config.asked,

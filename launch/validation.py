@@ -25,6 +25,7 @@ from configs import (
 )
 from launch import data, experiment
 from launch.config import may_be_none
+from launch.features import has_features, make_features
 from launch.settings import (
     ConfigError,
     entry_noise,
@@ -74,6 +75,7 @@ def resolve(config: ConfigDict) -> ConfigDict:
     if not has_sizes(config):
         validate(filled)
     data.make_data(filled)  # nothing is begun without the ratings
+    make_features(filled)
     return filled
 
 
@@ -246,6 +248,11 @@ def check_model(config: ConfigDict) -> None:
         experiment.make_belief(config, "mcmc")
     with naming(config, "inference"):
         experiment.make_belief(config)
+    if has_features(config):
+        chains = config.model.loadings == "signed" and config.inference.method == "mcmc"
+        field = "column_features" if config.row_features is None else "row_features"
+        needed = "needs config.model.loadings=signed and config.inference.method=mcmc"
+        _require(chains, config, field, needed)
 
 
 def check_policies(config: ConfigDict) -> None:

@@ -1,0 +1,196 @@
+"""Held-out ratings of MovieLens 1M, beside the lines that peers left on the same splits.
+
+python -m benchmarks.movielens --split=5 --rank=16 --seeds=3 \
+    --out=results/benchmarks/movielens.jsonl --peers=peers.jsonl
+
+`benchmarks/movielens_splits.py` has the splits and the data they need; the peers are run by
+`benchmarks/movielens_peer.py`, in an environment of its own. The model is that of
+`presets.ratings`, fitted once by its Gibbs chains to the training ratings, which are centred and
+scaled. A prediction is the mean over the stored draws of b_d + w_d' m_n, m_n the mean of the
+user's latents given the draw.
+
+Memory: the 3706 x 6040 matrix is dense, 90 MB in float32. What was seen takes three such matrices
+and a sweep makes some more: the process holds about 1.5 GB, and every line says how much it held.
+Draws are predicted one at a time, and only where a rating is held out.
+
+A line of JSON is appended to --out for every finished seed; seeds that are there already, with the
+same settings, are skipped. Develop on seeds from 1000 up: --first=1000.
+"""
+
+import ast
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from absl import app, flags
+from jax import Array, lax
+from tqdm import tqdm
+
+from benchmarks import movielens_splits as splits
+from smc_jax import presets
+from smc_jax.beliefs.base import Belief
+from smc_jax.model import gaussian
+from smc_jax.model.parameters import Parameters
+from smc_jax.observations import Observations
+
+DATA = flags.DEFINE_string("data", None, "The folder of the data; ml-1m in SMC_DATA_DIR if none.")
+SPLIT = flags.DEFINE_enum("split", "5", [*splits.SIZES], "Which ratings are held out.")
+RANK = flags.DEFINE_integer("rank", 16, "The bound on the rank.")
+SEEDS = flags.DEFINE_integer("seeds", 3, "How many seeds.")
+FIRST = flags.DEFINE_integer("first", 0, "The first seed.")
+DRAWS = flags.DEFINE_integer("draws", 64, "Draws that are stored.")
+SWEEPS = flags.DEFINE_integer("sweeps", 2, "Gibbs sweeps before each draw.")
+FIRST_SWEEPS = flags.DEFINE_integer("first_sweeps", 100, "Gibbs sweeps before the first draw.")
+MODEL = flags.DEFINE_string("model", "", 'Settings of the model: "noise_spread=0.5 common=1.0".')
+OUT = flags.DEFINE_string("out", "results/benchmarks/movielens.jsonl", "Where lines are appended.")
+PEERS = flags.DEFINE_list("peers", [], "Files of lines that peers left, to be compared with.")
+TOOL = "smc_jax"
+
+
+class Data(NamedTuple):
+    """The training ratings, films by users, as the model sees them: (stars - centre) / scale."""
+
+    observations: Observations
+    centre: float
+    scale: float
+
+
+def parse_settings(text: str) -> dict[str, Any]:
+    """Settings from `name=value` between blanks; a value that is no literal is a string."""
+    found: dict[str, Any] = {}
+    for word in text.split():
+        name, equals, value = word.partition("=")
+        if not (name and equals):
+            raise ValueError(f"model: {word!r} is not a name=value")
+        try:
+            found[name] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            found[name] = value
+    return found
+
+
+def make_belief(rank: int, model: dict[str, Any], gibbs: dict[str, int]) -> Belief:
+    """The belief of the preset for ratings, on values that are centred and scaled already."""
+    preset = presets.ratings(rank=rank)
+    own = {**preset.model, **model}
+    return preset._replace(model=own, gibbs=gibbs, standardise=False).belief()
+
+
+def standardise(train: splits.Ratings) -> Data:
+    """The training ratings as a dense matrix, centred and scaled by their mean and deviation."""
+    centre, scale = float(train.stars.mean()), float(train.stars.std())
+    values = np.zeros((train.film_ids.size, train.user_ids.size), np.float32)
+    mask = np.zeros(values.shape, bool)
+    values[train.film, train.user] = (train.stars - centre) / scale
+    mask[train.film, train.user] = True
+    return Data(Observations.from_matrix(values, mask), centre, scale)
+
+
+def make_fit(belief: Belief) -> Callable[[Array, Observations], Parameters]:
+    """The program from a key and what was seen to the stored draws, leading axis S."""
+    store = belief.store
+    if store is None:
+        raise ValueError("belief: it stores no draws")
+
+    @jax.jit
+    def fit(key: Array, observations: Observations) -> Parameters:
+        start_key, refit_key = jax.random.split(key)
+        begun = belief.init(start_key, observations)
+        return store(belief.refit(refit_key, begun, observations))
+
+    return fit
+
+
+@jax.jit
+def predict(draws: Parameters, observations: Observations, row: Array, column: Array) -> Array:
+    """The mean [T] over draws of b_d + w_d' m_n at T entries, one draw at a time.
+
+    No array is larger than [D, N], [N, K, K] or [S, T].
+    """
+
+    def of_draw(draw: Parameters) -> Array:
+        latents = gaussian.latent_posterior(draw, observations).mean
+        return draw.intercepts[row] + (draw.loadings[row] * latents[column]).sum(1)
+
+    return lax.map(of_draw, draws).mean(0)
+
+
+def predict_stars(
+    seed: int, fit: Callable[[Array, Observations], Parameters], data: Data, test: splits.Ratings
+) -> np.ndarray:
+    """Fits the model to the training ratings, and predicts the others in stars."""
+    draws = fit(jax.random.key(seed), data.observations)
+    found = predict(draws, data.observations, test.film, test.user)
+    return data.centre + data.scale * np.asarray(found, float)
+
+
+def table(runs: Sequence[Sequence[dict[str, Any]]]) -> str:
+    """A line for every list of lines that differ in the seed alone.
+
+    Args:
+      runs: for each tool and its settings the lines of its seeds; empty lists are left out.
+    """
+    width = 24
+    head = "split  rank  samples  seeds    RMSE    s.e.  seconds  processor    MiB"
+    text = [f"{'':<{width}}{head}"]
+    for lines in filter(None, runs):
+        one, errors = lines[0], np.array([line["rmse"] for line in lines])
+        spread = errors.std(ddof=1) / len(errors) ** 0.5 if len(errors) > 1 else np.nan
+        seconds, busy = (np.mean([x[name] for x in lines]) for name in ("seconds", "cpu_seconds"))
+        text.append(
+            f"{one['tool'] + (', features' if one['features'] else ''):<{width}}"
+            f"{one['split']:>5}{one['rank']:>6}{one['samples']:>9}{len(lines):>7}"
+            f"{errors.mean():>8.4f}{spread:>8.4f}{seconds:>9.0f}{busy:>11.0f}"
+            f"{max(line['peak_MiB'] for line in lines):>7}"
+        )
+    return "\n".join(text)
+
+
+def grouped(lines: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Lists of the lines that differ in the seed alone, in the order of their first lines."""
+    left, groups = list(lines), []
+    while left:
+        groups.append(splits.same_runs(left, left[0]))
+        left = [line for line in left if line not in groups[-1]]
+    return groups
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Runs the seeds that are missing, and prints the table."""
+    del arguments
+    out, model = pathlib.Path(OUT.value), parse_settings(MODEL.value)
+    gibbs = {"draws": DRAWS.value, "sweeps": SWEEPS.value, "first_sweeps": FIRST_SWEEPS.value}
+    run = {
+        "tool": TOOL,
+        "split": SPLIT.value,
+        "features": False,
+        "rank": RANK.value,
+        "samples": gibbs["draws"],
+        "settings": {"model": model, "gibbs": gibbs},
+    }
+    made = splits.versions(["smc_jax", "jax", "jaxlib", "numpy"])
+    ratings = splits.read_ratings(splits.data_folder(DATA.value))
+    split = splits.make_split(ratings, SPLIT.value)
+    wanted = range(FIRST.value, FIRST.value + SEEDS.value)
+    seeds = splits.missing_seeds(out, run, wanted)
+    if seeds:
+        fit, data = make_fit(make_belief(RANK.value, model, gibbs)), standardise(split.train)
+        for seed in tqdm(seeds, unit="seed"):
+            found = splits.measured(
+                lambda: predict_stars(seed, fit, data, split.test), split.test.stars
+            )
+            splits.append(out, {**run, "seed": seed, **found, "versions": made})
+    done = [x for x in splits.same_runs(splits.read_lines(out), run) if x["seed"] in wanted]
+    biases = {"tool": "biases only", "features": False, "rank": 0, "samples": 1, "settings": {}}
+    base = splits.measured(lambda: splits.biases_only(split), split.test.stars)
+    peers = [line for path in PEERS.value for line in splits.read_lines(pathlib.Path(path))]
+    beside = [line for line in peers if line["split"] == SPLIT.value]
+    own = [{**biases, "split": SPLIT.value, **base, "peak_MiB": 0}]
+    print(f"the model of presets.ratings, but for: {MODEL.value or 'nothing'}")
+    print(table([own, done, *grouped(beside)]))
+
+
+if __name__ == "__main__":
+    app.run(main)

@@ -1,0 +1,219 @@
+"""Splits and features of held-out ratings on made-up files; our predictions on a tiny matrix."""
+
+import gzip
+
+import jax
+import numpy as np
+import pytest
+from benchmarking import load
+
+from benchmarks import movielens_splits as splits
+
+movielens = load("movielens")
+
+USERS = (7, 3, 9, 4, 8)  # in the order of the file
+FILMS = (50, 2, 31, 12)
+GIBBS = {"draws": 6, "sweeps": 1, "first_sweeps": 5}
+
+
+def made_up(rows, columns, *, seen, seed=0):
+    """Ratings of a matrix of films by users, in whole stars."""
+    rng = np.random.default_rng(seed)
+    film, user = np.nonzero(rng.random((rows, columns)) < seen)
+    means = 3.5 + rng.normal(size=(rows, 1)) * rng.normal(size=columns)
+    stars = np.clip(np.round(means[film, user] + 0.5 * rng.normal(size=film.size)), 1, 5)
+    order = rng.permutation(film.size)
+    return splits.Ratings(
+        user[order], film[order], stars[order], np.arange(columns), np.arange(rows)
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """The three files: five users, each of whom rated all four films."""
+    pairs = [(user, film) for user in USERS for film in FILMS]
+    lines = [f"{user}::{film}::{1 + i % 5}\n" for i, (user, film) in enumerate(pairs)]
+    with gzip.open(tmp_path / "ratings.notime.dat.gz", "wt") as file:
+        file.writelines(lines)
+    users = ["3::F::1::10::48067", "4::M::56::16::70072", "7::M::25::0::02460"]
+    users += ["8::F::18::20::99999-1234", "9::M::50::4::55455", "1::F::35::1::10001"]
+    films = ["2::Jumanji (1995)::Adventure|Comedy", "12::Caf\xe9 (1999)::Drama"]
+    films += ["31::One: Two (2000)::Comedy", "50::Old (1919)::Drama|War", "60::No (2000)::Sci-Fi"]
+    (tmp_path / "users.dat").write_text("\n".join(users), encoding="latin-1")
+    (tmp_path / "movies.dat").write_text("\n".join(films), encoding="latin-1")
+    return tmp_path
+
+
+def test_users_are_numbered_as_they_appear_and_films_by_id(folder):
+    ratings = splits.read_ratings(folder)
+    np.testing.assert_array_equal(ratings.user_ids, USERS)
+    np.testing.assert_array_equal(ratings.film_ids, sorted(FILMS))
+    np.testing.assert_array_equal(ratings.user_ids[ratings.user], np.repeat(USERS, 4))
+    np.testing.assert_array_equal(ratings.film_ids[ratings.film], FILMS * 5)
+    np.testing.assert_array_equal(ratings.stars, 1 + np.arange(20) % 5)
+
+
+@pytest.mark.parametrize(("name", "train"), [("90", None), ("5", 6)])
+def test_ratings_are_held_out_by_the_recipe(folder, name, train):
+    ratings = splits.read_ratings(folder)
+    split = splits.make_split(ratings, name, held=4, train=train)
+    order = np.arange(20)
+    np.random.RandomState(0).shuffle(order)
+    learnt = order[4:] if train is None else order[4:10]
+    for part, chosen in ((split.test, order[:4]), (split.train, learnt)):
+        np.testing.assert_array_equal(part.user, ratings.user[chosen])
+        np.testing.assert_array_equal(part.film, ratings.film[chosen])
+        np.testing.assert_array_equal(part.stars, ratings.stars[chosen])
+    again = splits.make_split(ratings, name, held=4, train=train)
+    jax.tree.map(np.testing.assert_array_equal, split, again)
+
+
+def test_users_and_films_are_held_out_by_the_recipe(folder):
+    ratings = splits.read_ratings(folder)
+    new_users = np.asarray(USERS)[np.random.RandomState(0).permutation(5)[:2]]
+    new_films = np.sort(FILMS)[np.random.RandomState(0).permutation(4)[:1]]
+    for name, new in (("users", new_users), ("films", new_films)):
+        split = splits.make_split(ratings, name, held=len(new))
+        of = {
+            part: x.user_ids[x.user] if name == "users" else x.film_ids[x.film]
+            for part, x in split._asdict().items()
+        }
+        assert set(of["test"]) == set(new)
+        assert not set(of["train"]) & set(new)
+        assert of["train"].size + of["test"].size == 20
+    with pytest.raises(ValueError, match="name: unknown 'rows'"):
+        splits.make_split(ratings, "rows")
+
+
+def test_the_parts_of_a_split_share_no_entry():
+    ratings = made_up(12, 20, seen=0.5)
+    for name, held, train in (("90", 10, None), ("5", 10, 20), ("users", 3, None)):
+        split = splits.make_split(ratings, name, held=held, train=train)
+        test, learnt = ({*zip(x.film, x.user, strict=True)} for x in (split.test, split.train))
+        assert not test & learnt
+        if train is None:
+            assert len(test) + len(learnt) == ratings.stars.size
+
+
+def test_predictions_are_clipped_before_their_error_is_taken():
+    found = splits.rmse(np.array([9.0, -3.0, 2.5]), np.array([4.0, 1.0, 2.0]))
+    assert found == pytest.approx(((1.0 + 0.0 + 0.25) / 3) ** 0.5)
+    with pytest.raises(ValueError, match="not a number"):
+        splits.rmse(np.array([np.nan]), np.array([1.0]))
+
+
+def test_offsets_are_those_of_a_ridge_regression():
+    split = splits.make_split(made_up(12, 20, seen=0.5), "90", held=10)
+
+    def design(part):
+        return np.concatenate([np.eye(12)[part.film], np.eye(20)[part.user]], axis=1)
+
+    x, mean = design(split.train), split.train.stars.mean()
+    offsets = np.linalg.solve(x.T @ x + 5.0 * np.eye(32), x.T @ (split.train.stars - mean))
+    found = splits.biases_only(split, rounds=200)
+    np.testing.assert_allclose(found, mean + design(split.test) @ offsets, rtol=1e-9)
+
+
+def test_features_of_users(folder):
+    matrix, groups = splits.user_features(folder, splits.read_ratings(folder))
+    assert groups == {"gender": 2, "age": 7, "occupation": 21, "zip": 10}
+    assert matrix.shape == (5, 40)
+    ones = [set(np.flatnonzero(row)) for row in matrix]
+    # User 7 comes first: a man of the third group of ages, occupation 0, zip code 0....
+    assert ones[0] == {1, 2 + 2, 9 + 0, 30 + 0}
+    assert ones[1] == {0, 2 + 0, 9 + 10, 30 + 4}
+    assert ones[4] == {0, 2 + 1, 9 + 20, 30 + 9}
+
+
+def test_features_of_films(folder):
+    matrix, groups = splits.film_features(folder, splits.read_ratings(folder))
+    assert groups == {"genres": 4, "period": 3}  # the film that nobody rated adds none
+    genres = [[1, 1, 0, 0], [0, 0, 1, 0], [0, 1, 0, 0], [0, 0, 1, 1]]
+    periods = [[0, 1, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0]]  # from 1915, 1995 and 2000
+    np.testing.assert_array_equal(matrix, np.concatenate([genres, periods], axis=1))
+
+
+def dense_predictions(draws, split, data):
+    """The mean over draws of b + W m in stars, column by column in float64."""
+    values = (split.train.stars - data.centre) / data.scale
+    total = np.zeros(split.test.stars.size)
+    for s in range(GIBBS["draws"]):
+        one = jax.tree.map(lambda x: np.asarray(x[s], float), draws)
+        w, b, matrix = one.loadings, one.intercepts, np.zeros((12, 20))
+        noise = np.broadcast_to(one.sigma * one.noise_scales, 20)
+        for n in range(20):
+            own = split.train.user == n
+            films = split.train.film[own]
+            seen, variance = w[films], noise[n] ** 2
+            precision = np.eye(w.shape[1]) + seen.T @ seen / variance
+            mean = np.linalg.solve(precision, seen.T @ (values[own] - b[films]) / variance)
+            matrix[:, n] = b + w @ mean
+        total += matrix[split.test.film, split.test.user]
+    return data.centre + data.scale * total / GIBBS["draws"]
+
+
+def test_predictions_are_the_dense_ones_of_the_same_draws():
+    split = splits.make_split(made_up(12, 20, seen=0.5), "90", held=15)
+    data = movielens.standardise(split.train)
+    seen = np.asarray(data.observations.average())[np.asarray(data.observations.seen())]
+    np.testing.assert_allclose([seen.mean(), seen.std()], [0.0, 1.0], atol=1e-5)
+    fit = movielens.make_fit(movielens.make_belief(3, {"common": 1.0}, GIBBS))
+    found = movielens.predict_stars(1000, fit, data, split.test)
+    draws = fit(jax.random.key(1000), data.observations)
+    assert draws.loadings.shape == (6, 12, 3)
+    assert draws.noise_scales.shape == (6, 20)
+    np.testing.assert_allclose(found, dense_predictions(draws, split, data), rtol=1e-4)
+    # One noise for all columns.
+    even = draws._replace(noise_scales=np.ones(6, np.float32))
+    found = movielens.predict_stars(1000, lambda key, seen: even, data, split.test)
+    np.testing.assert_allclose(found, dense_predictions(even, split, data), rtol=1e-4)
+
+
+def test_settings_replace_those_of_the_preset(monkeypatch):
+    given = {}
+    monkeypatch.setattr(movielens.presets.Preset, "belief", lambda self: given.update(p=self))
+    movielens.make_belief(3, {"common": 1.0}, GIBBS)
+    preset = given["p"]
+    assert (preset.rank, preset.standardise, preset.gibbs) == (3, False, GIBBS)
+    assert (preset.model["common"], preset.model["loadings"]) == (1.0, "signed")
+
+
+def test_settings_of_the_model_come_from_one_flag():
+    text = "noise_spread=0.25 common=10 fixed_noise=None loadings=signed"
+    expected = {"noise_spread": 0.25, "common": 10, "fixed_noise": None, "loadings": "signed"}
+    assert movielens.parse_settings(text) == expected
+    assert movielens.parse_settings("") == {}
+    with pytest.raises(ValueError, match="'common' is not a name=value"):
+        movielens.parse_settings("common")
+
+
+def line(tool, seed, error, **others):
+    run = {"tool": tool, "split": "5", "features": False, "rank": 16, "samples": 8, "settings": {}}
+    outcome = {"rmse": error, "seconds": 2.0, "cpu_seconds": 3.0, "peak_MiB": 100 + seed}
+    return {**run, "seed": seed, **outcome, **others}
+
+
+def test_runs_are_kept_and_compared_by_their_means_over_seeds(tmp_path):
+    path = tmp_path / "new" / "runs.jsonl"
+    assert splits.read_lines(path) == []
+    runs = [line("a", 0, 0.9), line("b", 0, 0.8, features=True), line("a", 1, 0.94)]
+    runs.append(line("a", 2, 0.5, rank=4))
+    for one in runs:
+        splits.append(path, one)
+    assert splits.read_lines(path) == runs
+    assert splits.missing_seeds(path, line("a", 0, 0.0), range(3)) == [2]
+    assert splits.missing_seeds(path, line("a", 0, 0.0, settings={"x": 1}), [0]) == [0]
+    groups = movielens.grouped(runs)
+    assert [len(group) for group in groups] == [2, 1, 1]
+    _, a, b, _ = movielens.table([groups[0], [], *groups[1:]]).splitlines()
+    assert a.split() == ["a", "5", "16", "8", "2", "0.9200", "0.0200", "2", "3", "101"]
+    assert b.split()[:7] == ["b,", "features", "5", "16", "8", "1", "0.8000"]
+
+
+def test_the_folder_of_the_data_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("SMC_DATA_DIR", str(tmp_path))
+    assert splits.data_folder(None) == tmp_path / "ml-1m"
+    assert splits.data_folder("there").name == "there"
+    monkeypatch.delenv("SMC_DATA_DIR")
+    with pytest.raises(SystemExit, match="--data=FOLDER"):
+        splits.data_folder(None)

@@ -1,0 +1,91 @@
+"""Features in experiments: found by id, checked before any compute, and used by the fit."""
+
+import jax
+import numpy as np
+import pytest
+from launching import load
+
+from configs import jester, synthetic, table
+from launch import experiment, runner, validation
+from launch.features import make_features
+from launch.settings import ConfigError
+from smc_jax.observations import Observations
+
+ROWS, COLUMNS = 8, 10
+
+
+@pytest.fixture
+def made_up(tmp_path):
+    """A table that features of its rows explain, and these features in a file."""
+    rng = np.random.default_rng(0)
+    known = rng.normal(size=(ROWS, 2))
+    entries = known @ rng.normal(size=(2, COLUMNS)) + 0.1 * rng.normal(size=(ROWS, COLUMNS))
+    lines = [f"r{i},c{j},{entries[i, j]:.4f}" for i in range(ROWS) for j in range(COLUMNS)]
+    (tmp_path / "table.csv").write_text("row,column,value\n" + "\n".join(lines) + "\n")
+    features = "\n".join(f"r{i},{x:.4f},{y:.4f}" for i, (x, y) in enumerate(known))
+    (tmp_path / "rows.csv").write_text(f"id,x,y\n{features}\n")
+    config = table.get_config()
+    small = {"rank": 2, "seeds": 2, "horizon": 20, "refits": 2, "policies": "ids"}
+    small |= {"gibbs.first_sweeps": 30, "gibbs.sweeps": 1, "initial_fraction": 1.0}
+    config.update_from_flattened_dict(small | {"path": str(tmp_path / "table.csv")})
+    return config, tmp_path
+
+
+def test_features_are_found_by_id_and_change_the_picks(made_up):
+    config, folder = made_up
+    runner.run(config, folder / "without")
+    config.row_features = str(folder / "rows.csv")
+    found = make_features(validation.resolve(config))
+    assert found.rows.shape == (ROWS, 2)
+    assert found.columns is None
+    runner.run(config, folder / "with")
+    picks = [load(folder / name)["ids/rows"] for name in ("without", "with")]
+    assert (picks[0] != picks[1]).any()
+
+
+def test_only_chains_that_are_given_features_have_their_weights(made_up):
+    config, folder = made_up
+    config.row_features = str(folder / "rows.csv")
+    filled = validation.resolve(config)
+    setting = experiment.make_setting(filled, features=make_features(filled))
+    data, key = Observations.empty(ROWS, COLUMNS), jax.random.key(0)
+    assert setting.belief.init(key, data).inner.states.row_weights is not None
+    assert experiment.make_belief(filled).init(key, data).inner.states.row_weights is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"row_features": "nowhere.csv"}, r"^config.row_features: cannot read nowhere.csv"),
+        ({"column_features": "rows.csv"}, r"^config.column_features: .*no line is of one of"),
+        (
+            {"row_features": "rows.csv", "inference.method": "svi"},
+            r"^config.row_features: needs config.model.loadings=signed",
+        ),
+        (
+            {"column_features": "rows.csv", "model.loadings": "gamma", "model.common": 0.0},
+            r"^config.column_features: needs config.model.loadings=signed",
+        ),
+    ],
+)
+def test_features_that_cannot_be_used_are_named(made_up, monkeypatch, changes, told):
+    config, folder = made_up
+    monkeypatch.chdir(folder)
+    config.update_from_flattened_dict(changes)
+    with pytest.raises(ConfigError, match=told) as error:
+        validation.resolve(config)
+    assert "\n" not in str(error.value)
+
+
+def test_ids_of_one_part_are_categories_like_any(made_up):
+    config, _ = made_up
+    config.row_features = "ids"
+    assert make_features(validation.resolve(config)).rows.shape == (ROWS, ROWS - 1)
+
+
+@pytest.mark.parametrize("module", [synthetic, jester])
+def test_data_without_ids_have_no_features(module):
+    config = module.get_config()
+    config.row_features = "ids"
+    with pytest.raises(ConfigError, match="have no ids, by which features are found"):
+        make_features(config)
