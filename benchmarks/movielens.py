@@ -32,6 +32,7 @@ from benchmarks import movielens_splits as splits
 from smc_jax import presets
 from smc_jax.beliefs.base import Belief
 from smc_jax.model import gaussian
+from smc_jax.model.features import Features, coordinates
 from smc_jax.model.parameters import Parameters
 from smc_jax.observations import Observations
 
@@ -43,6 +44,7 @@ FIRST = flags.DEFINE_integer("first", 0, "The first seed.")
 DRAWS = flags.DEFINE_integer("draws", 64, "Draws that are stored.")
 SWEEPS = flags.DEFINE_integer("sweeps", 2, "Gibbs sweeps before each draw.")
 FIRST_SWEEPS = flags.DEFINE_integer("first_sweeps", 100, "Gibbs sweeps before the first draw.")
+FEATURES = flags.DEFINE_bool("features", False, "Whether films and users have their features.")
 MODEL = flags.DEFINE_string("model", "", 'Settings of the model: "noise_spread=0.5 common=1.0".')
 OUT = flags.DEFINE_string("out", "results/benchmarks/movielens.jsonl", "Where lines are appended.")
 PEERS = flags.DEFINE_list("peers", [], "Files of lines that peers left, to be compared with.")
@@ -71,11 +73,20 @@ def parse_settings(text: str) -> dict[str, Any]:
     return found
 
 
-def make_belief(rank: int, model: dict[str, Any], gibbs: dict[str, int]) -> Belief:
+def make_belief(
+    rank: int, model: dict[str, Any], gibbs: dict[str, int], features: Features | None = None
+) -> Belief:
     """The belief of the preset for ratings, on values that are centred and scaled already."""
     preset = presets.ratings(rank=rank)
     own = {**preset.model, **model}
-    return preset._replace(model=own, gibbs=gibbs, standardise=False).belief()
+    known = Features() if features is None else features
+    return preset._replace(model=own, gibbs=gibbs, standardise=False, features=known).belief()
+
+
+def make_features(folder: pathlib.Path, ratings: splits.Ratings) -> Features:
+    """What is known of films, which are rows, and of users, which are columns."""
+    films, users = splits.film_features(folder, ratings), splits.user_features(folder, ratings)
+    return Features(coordinates(films.matrix, "films"), coordinates(users.matrix, "users"))
 
 
 def standardise(train: splits.Ratings) -> Data:
@@ -165,18 +176,21 @@ def main(arguments: Sequence[str]) -> None:
     run = {
         "tool": TOOL,
         "split": SPLIT.value,
-        "features": False,
+        "features": FEATURES.value,
         "rank": RANK.value,
         "samples": gibbs["draws"],
         "settings": {"model": model, "gibbs": gibbs},
     }
     made = splits.versions(["smc_jax", "jax", "jaxlib", "numpy"])
-    ratings = splits.read_ratings(splits.data_folder(DATA.value))
+    folder = splits.data_folder(DATA.value)
+    ratings = splits.read_ratings(folder)
     split = splits.make_split(ratings, SPLIT.value)
     wanted = range(FIRST.value, FIRST.value + SEEDS.value)
     seeds = splits.missing_seeds(out, run, wanted)
     if seeds:
-        fit, data = make_fit(make_belief(RANK.value, model, gibbs)), standardise(split.train)
+        known = make_features(folder, ratings) if FEATURES.value else None
+        fit = make_fit(make_belief(RANK.value, model, gibbs, known))
+        data = standardise(split.train)
         for seed in tqdm(seeds, unit="seed"):
             found = splits.measured(
                 lambda: predict_stars(seed, fit, data, split.test), split.test.stars

@@ -14,13 +14,13 @@ from smc_jax.observations import Observations
 class Weights(NamedTuple):
     """What the features of one side weigh."""
 
-    weights: Array  # [M, K]  B
+    weights: Array  # [M, L]  B, of the L quantities that the features move
     relevance: Array  # []  the variance of a weight
 
     @classmethod
-    def none(cls, features: ArrayLike, rank: int) -> "Weights":
-        """Before anything is learned of the features [n, M]."""
-        return cls(jnp.zeros((jnp.shape(features)[1], rank)), jnp.ones(()))
+    def none(cls, features: ArrayLike, moved: int) -> "Weights":
+        """Before anything is learned of the features [n, M], which move that many quantities."""
+        return cls(jnp.zeros((jnp.shape(features)[1], moved)), jnp.ones(()))
 
 
 def sample_weights(
@@ -35,8 +35,8 @@ def sample_weights(
     Args:
       key: randomness.
       features: F.
-      left: [n, K].
-      scale: [K]; B_mk ~ N(0, relevance scale_k^2).
+      left: [n, L].
+      scale: [L]; B_ml ~ N(0, relevance scale_l^2).
       given: the weights before.
     """
     weight_key, mixture_key, relevance_key = jax.random.split(key, 3)

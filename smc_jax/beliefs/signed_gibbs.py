@@ -4,9 +4,10 @@ Given the latent columns X the rows are linear regressions with normal priors, a
 are the columns: both are drawn exactly, with the algebra of `gaussian`. What the rows share, v_k in
 W_dk ~ N(v_k, r_k^2), is a part of the state here.
 
-Features F of the rows and G of the columns move the means: W_dk ~ N(v_k + f_d'B_k, r_k^2) and
-x_n ~ N(B_c'g_n, I). Their weights have the variances relevance r_k^2 and relevance, and each
-sqrt(relevance) is half-Cauchy a priori: near zero where features tell nothing, free where they do.
+Features F of the rows and G of the columns move the means: W_dk ~ N(v_k + f_d'B_k, r_k^2),
+b_d ~ N(f_d'B_b, s_b^2) and x_n ~ N(B_c'g_n, I). A weight has the variance of what it moves times a
+relevance, one for each side, whose root is half-Cauchy a priori: near zero where features tell
+nothing, free where they do.
 """
 
 import math
@@ -47,7 +48,14 @@ class State(NamedTuple):
         """The means of the loadings, [D, K], or [1, K] where all rows have the same."""
         if features.rows is None or self.row_weights is None:
             return self.shared[None]
-        return self.shared + features.rows @ self.row_weights.weights
+        return self.shared + features.rows @ self.row_weights.weights[:, : self.shared.size]
+
+    def intercept_centre(self, features: Features) -> Array:
+        """The means of the intercepts, [D, 1], or [1, 1] zero; also where there are none."""
+        if features.rows is None or self.row_weights is None:
+            return jnp.zeros((1, 1), self.shared.dtype)
+        last = self.row_weights.weights[:, self.shared.size :]  # [M, 1], or [M, 0] without them
+        return jnp.asarray(features.rows) @ last.sum(1, keepdims=True)
 
 
 class Chains(NamedTuple):
@@ -87,10 +95,11 @@ class Prior(NamedTuple):
 def sample_rows(
     key: Array, state: State, data: Observations, prior: Prior, features: Features = NONE
 ) -> State:
-    """An exact draw of W and b given X, r and the means of W.
+    """An exact draw of W and b given X, r and the means v_d of W and u_d of b.
 
-    With w_d = v_d + r z_d and b_d = s_b z_d0, z_d standard normal, row d is a column of the factor
-    model whose loadings are the rows (r x_n, s_b) / noise_n, seen in (y_dn - v_d'x_n) / noise_n.
+    With w_d = v_d + r z_d and b_d = u_d + s_b z_d0, z_d standard normal, row d is a column of the
+    factor model whose loadings are the rows (r x_n, s_b) / noise_n, seen in
+    (y_dn - v_d'x_n - u_d) / noise_n.
     """
     given, x = state.parameters, state.latents
     noise = jnp.broadcast_to(given.noise(), (data.columns,))
@@ -99,12 +108,13 @@ def sample_rows(
         constant = jnp.full((len(x), 1), prior.intercept_scale, x.dtype)
         design = jnp.concatenate([design, constant], axis=1)
     regression = Parameters.plain(design / noise[:, None], jnp.ones((), x.dtype))
-    scaled = data.relative_to(centre @ x.T, noise).transposed()
+    own = state.intercept_centre(features)
+    scaled = data.relative_to(centre @ x.T + own, noise).transposed()
     _, z = gaussian.sample_columns(key, regression, scaled)
     k = x.shape[1]
     found = given._replace(loadings=centre + given.strengths * z[:, :k])
     if prior.intercept_scale is not None:
-        found = found._replace(intercepts=prior.intercept_scale * z[:, k])
+        found = found._replace(intercepts=own[:, 0] + prior.intercept_scale * z[:, k])
     return state._replace(parameters=found)
 
 
@@ -162,7 +172,7 @@ def sample_process(key: Array, state: State, prior: Prior, features: Features = 
     if prior.common > 0.0:
         squares, number = squares + state.shared**2 / prior.common, number + 1
     if state.row_weights is not None:
-        weights, relevance = state.row_weights
+        weights, relevance = state.row_weights.weights[:, :k], state.row_weights.relevance
         squares, number = squares + (weights**2).sum(0) / relevance, number + len(weights)
 
     def of_log_strength(log_r: Array) -> Array:
@@ -221,13 +231,16 @@ def sample_noise(key: Array, state: State, data: Observations, prior: Prior) -> 
     return state._replace(parameters=given)
 
 
-def sample_features(key: Array, state: State, features: Features) -> State:
-    """Exact draws of what the features of rows and of columns weigh, given W and X."""
+def sample_features(key: Array, state: State, prior: Prior, features: Features) -> State:
+    """Exact draws of what the features of rows and of columns weigh, given W, b and X."""
     row_key, column_key = jax.random.split(key)
     given = state.parameters
     if features.rows is not None and state.row_weights is not None:
-        left = given.loadings - state.shared
-        found = sample_weights(row_key, features.rows, left, given.strengths, state.row_weights)
+        left, scale = given.loadings - state.shared, given.strengths
+        if prior.intercept_scale is not None:
+            left = jnp.concatenate([left, given.intercepts[:, None]], axis=1)
+            scale = jnp.append(scale, prior.intercept_scale)
+        found = sample_weights(row_key, features.rows, left, scale, state.row_weights)
         state = state._replace(row_weights=found)
     if features.columns is not None and state.column_weights is not None:
         scale = jnp.ones_like(given.strengths)
@@ -249,7 +262,7 @@ def sweep(
     if prior.common > 0.0:
         state = sample_shared(keys[2], state, prior)
         state = shift_loadings(keys[3], state, data, prior)
-    state = sample_features(keys[6], state, features)
+    state = sample_features(keys[6], state, prior, features)
     state = sample_process(keys[4], state, prior, features)
     return sample_noise(keys[5], state, data, prior)
 
@@ -289,7 +302,9 @@ def signed_gibbs(
         parameters = model.constrain(start(key, data))
         shared = parameters.loadings.mean(0) if settings.common > 0.0 else jnp.zeros(model.rank)
         latents = jnp.zeros((data.columns, model.rank))
-        rows, columns = (x if x is None else Weights.none(x, model.rank) for x in features)
+        moved = model.rank + (settings.intercept_scale is not None), model.rank
+        known = zip(features, moved, strict=True)
+        rows, columns = (x if x is None else Weights.none(x, number) for x, number in known)
         if columns is not None:
             parameters = parameters._replace(latent_means=latents)
         return State(parameters, shared, latents, rows, columns)

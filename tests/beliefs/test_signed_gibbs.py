@@ -36,7 +36,8 @@ def prior_weights(key, number, scale):
     numerator, denominator = jax.random.normal(cauchy_key, (2,))
     relevance = (numerator / denominator) ** 2
     deviation = jnp.sqrt(relevance) * scale
-    return Weights(deviation * jax.random.normal(weight_key, (number, 2)), relevance)
+    drawn = jax.random.normal(weight_key, (number, scale.size))
+    return Weights(deviation * drawn, relevance)
 
 
 def state_of(seed, rank=2):
@@ -114,20 +115,19 @@ def test_what_rows_share_has_its_exact_conditional_given_the_deviations():
 def test_rows_with_features_have_their_exact_conditional():
     """The means of the loadings differ from row to row."""
     state, data, (rows, columns, values) = state_of(0)
-    weights = np.random.default_rng(4).normal(size=(2, 2))
+    weights = np.random.default_rng(4).normal(size=(2, 3))
     state = state._replace(row_weights=Weights(jnp.asarray(weights), jnp.ones(())))
-    prior = PRIOR._replace(intercept_scale=None)
-    state = state._replace(parameters=state.parameters._replace(intercepts=jnp.zeros(3)))
     known = Features(rows=ROW_FEATURES)
-    sample = jax.jit(jax.vmap(lambda key: own.sample_rows(key, state, data, prior, known)))
+    sample = jax.jit(jax.vmap(lambda key: own.sample_rows(key, state, data, PRIOR, known)))
     drawn = sample(KEYS).parameters
     x, noise = np.asarray(state.latents), np.asarray(state.parameters.noise())
-    centre = np.asarray(state.shared) + ROW_FEATURES @ weights
+    centre = np.append(state.shared, 0.0) + ROW_FEATURES @ weights
+    scale = np.append(state.parameters.strengths, 1.5)
     for d in range(3):
         n, y = columns[rows == d], values[rows == d]
-        scale = np.asarray(state.parameters.strengths)
-        expected = regression(x[n], y, noise[n] ** 2, centre[d], scale)
-        assert_gaussian(drawn.loadings[:, d], *expected)
+        design = np.hstack([x[n], np.ones((len(n), 1))])
+        found = np.hstack([drawn.loadings[:, d], drawn.intercepts[:, d, None]])
+        assert_gaussian(found, *regression(design, y, noise[n] ** 2, centre[d], scale))
 
 
 KNOWN = Features(
@@ -173,9 +173,11 @@ def test_the_chain_stays_in_the_prior(common, bound, features):
         latents = jax.random.normal(latent_key, (6, 2))
         row_weights = column_weights = None
         if features.rows is not None:
-            row_weights = prior_weights(keys[6], 2, truth.strengths)
+            row_weights = prior_weights(keys[6], 2, jnp.append(truth.strengths, 1.0))
             column_weights = prior_weights(keys[7], 3, jnp.ones(2))
-            loadings += features.rows @ row_weights.weights
+            moved = features.rows @ row_weights.weights
+            loadings += moved[:, :2]
+            truth = truth._replace(intercepts=truth.intercepts + moved[:, 2])
             means = features.columns @ column_weights.weights
             latents += means
             truth = truth._replace(latent_means=means)
