@@ -34,8 +34,4 @@ def get_config(known: str = "values") -> config_dict.ConfigDict:
     config.horizon = 432  # a quarter of the entries
     config.rows = 48
     config.columns = 36
-    if known == "features":
-        config.update(FEATURES)
-    elif known != "values":
-        raise ValueError(f"config: unknown {known!r}; choose from values, features")
-    return config
+    return ratings.knowing(config, known, FEATURES)

@@ -31,6 +31,8 @@ def get_config() -> config_dict.ConfigDict:
         here or in the folder that SMC_DATA_DIR names; or `ids`, the parts of the ids, which | is
         between. None is nothing.
       column_features: the same of the columns.
+      features_checksum: SHA-256 of these files; it is filled in, and a record with another one is
+        refused.
       equalise: takes from each column how much it is above the others, so that a user who rates
         high is not served more often for it.
       equalise_strength: how much these offsets are shrunk: as that number of further answers at
@@ -56,6 +58,7 @@ def get_config() -> config_dict.ConfigDict:
     config.arrivals = 0
     config.row_features = config_dict.placeholder(str)
     config.column_features = config_dict.placeholder(str)
+    config.features_checksum = config_dict.placeholder(str)
     config.equalise = False
     config.equalise_strength = settings_of(equalised)["strength"]
     config.stop_when_completable = False

@@ -35,8 +35,4 @@ def get_config(known: str = "values") -> config_dict.ConfigDict:
     config.horizon = 988  # a quarter of the entries that exist
     config.rows = 45
     config.columns = 88
-    if known == "features":
-        config.update(FEATURES)
-    elif known != "values":
-        raise ValueError(f"config: unknown {known!r}; choose from values, features")
-    return config
+    return ratings.knowing(config, known, FEATURES)

@@ -38,8 +38,4 @@ def get_config(known: str = "values") -> config_dict.ConfigDict:
     config.horizon = 8198  # a tenth of the entries
     config.rows = 224
     config.columns = 366
-    if known == "features":
-        config.update(FEATURES)
-    elif known != "values":
-        raise ValueError(f"config: unknown {known!r}; choose from values, features")
-    return config
+    return ratings.knowing(config, known, FEATURES)

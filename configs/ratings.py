@@ -32,3 +32,14 @@ def get_config(model: str = "ratings") -> config_dict.ConfigDict:
     config.rows = 100
     config.columns = 1000
     return config
+
+
+def knowing(
+    config: config_dict.ConfigDict, known: str, features: dict[str, str]
+) -> config_dict.ConfigDict:
+    """The config with features of rows and columns where `known` says so."""
+    if known not in ("values", "features"):
+        raise ValueError(f"config: unknown {known!r}; choose from values, features")
+    if known == "features":
+        config.update(features)
+    return config

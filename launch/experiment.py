@@ -65,10 +65,12 @@ def make_belief(
 
     Args:
       config: of the experiment.
-      method: of the inference.
-      features: what is known of rows and columns; they are not read here.
+      method: of the inference; where SVI is named, it is the paper's, which knows no features.
+      features: what is known of rows and columns; None reads what the config names.
     """
     inference = dict(config.inference) | ({} if method is None else {"method": method})
+    if features is None:
+        features = Features() if method == "svi" else make_features(config)
     return presets.fitted_belief(
         rank=config.rank,
         standardise=config.standardise,
@@ -83,7 +85,7 @@ def make_belief(
 def make_setting(
     config: ConfigDict, picks: int | None = None, features: Features | None = None
 ) -> Setting:
-    """What all policies of the experiment share; its horizon, unless another is given.
+    """What all policies of the experiment share; its horizon and features, unless others are given.
 
     The paper's own fit, which some policies have, knows nothing of features.
     """
@@ -124,10 +126,9 @@ def placement(config: ConfigDict) -> dict[str, Any]:
 
 def build(config: ConfigDict, name: str, world: Environment | None = None) -> Loop:
     """The experiment with one policy, in an environment that several may share."""
-    setting = make_setting(config, features=make_features(config))
     return make_loop(
         environment(config, make_data(config)) if world is None else world,
-        make_policy(config, name, setting),
+        make_policy(config, name),
         horizon=horizon(config),
         refits=config.refits,
         asked=config.asked,

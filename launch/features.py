@@ -3,16 +3,18 @@
 from pathlib import Path
 
 import numpy as np
+import pooch
 from ml_collections import ConfigDict
 
 from launch.data import ids_of
 from launch.settings import ConfigError
 from smc_jax.data.download import data_folder
-from smc_jax.data.features import features_of_parts, read_features
+from smc_jax.data.features import BETWEEN_PARTS, features_of_parts, read_features
 from smc_jax.data.ratings import DataError
 from smc_jax.model.features import Features, coordinates
 
 PARTS = "ids"  # in place of a file: what ids are made of
+SIDES = ("row_features", "column_features")
 
 
 def has_features(config: ConfigDict) -> bool:
@@ -27,20 +29,44 @@ def make_features(config: ConfigDict) -> Features:
     """
     if not has_features(config):
         return Features()
-    sides = zip(("row_features", "column_features"), ids_of(config), strict=True)
-    return Features(*(_side(config, field, ids) for field, ids in sides))
+    sides = zip(SIDES, ids_of(config), strict=True)
+    return Features(*(_side(config, field, ids)[0] for field, ids in sides))
 
 
-def _side(config: ConfigDict, field: str, ids: np.ndarray) -> np.ndarray | None:
+def describe_features(config: ConfigDict) -> list[str]:
+    """A line for each side that has features: what was understood of them."""
+    if not has_features(config):
+        return []
+    sides = zip(SIDES, ids_of(config), strict=True)
+    return [f"{field}: {_side(config, field, ids)[1]}" for field, ids in sides if config[field]]
+
+
+def checksum_of(config: ConfigDict) -> str | None:
+    """The SHA-256 of the files that features come from, one behind the other; None without any."""
+    sources = [config[field] for field in SIDES if config[field] not in (None, PARTS)]
+    hashes = [pooch.file_hash(str(_path(source)), "sha256") for source in sources]
+    return "+".join(hashes) or None
+
+
+def _path(source: str) -> Path:
+    given = Path(source).expanduser()
+    return given if given.exists() else data_folder() / given
+
+
+def _side(config: ConfigDict, field: str, ids: np.ndarray) -> tuple[np.ndarray | None, str]:
+    """The coordinates of one side, and what was understood."""
     source = config[field]
     if source is None:
-        return None
+        return None, ""
     try:
         if source == PARTS:
-            return coordinates(features_of_parts(ids))
-        given = Path(source).expanduser()
-        path = given if given.exists() else data_folder() / given
-        return coordinates(read_features(path, ids))
+            parts = len(str(ids[0]).split(BETWEEN_PARTS))
+            told = f"{parts} {'category' if parts == 1 else 'categories'}, the parts of the ids"
+            return coordinates(features_of_parts(ids)), told
+        table = read_features(_path(source), ids)
+        kinds = f"numbers {len(table.numbers)}, categories {len(table.categories)}"
+        told = f"{table.found} of {len(ids)} ids have a line; columns of {kinds}"
+        return coordinates(table.matrix), told
     except OSError as error:
         raise ConfigError(
             f"config.{field}: cannot read {source}: {error.strerror}; it is looked for here, and in"

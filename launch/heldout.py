@@ -19,7 +19,6 @@ from tqdm import tqdm
 
 from launch import data, experiment, settings, tables, validation
 from launch.command import one_line, parse
-from launch.features import make_features
 from launch.grid import trials
 from launch.settings import ConfigError
 from launch.usage import usage
@@ -57,8 +56,7 @@ def main(arguments: Sequence[str]) -> None:
         print(f"{'model':<{width}}{head}")
         with tqdm(total=len(made) * len(fractions), unit="cell", smoothing=0.0) as bar:
             for text, config in made.items():
-                make_problem = data.make_data(config)
-                belief = experiment.make_belief(config, features=make_features(config))
+                make_problem, belief = data.make_data(config), experiment.make_belief(config)
                 for fraction in fractions:
                     fit = jax.jit(single_fit(make_problem, belief, fraction))
                     found = [fit(np.uint32(seed)) for seed in settings.seeds(config)]

@@ -10,6 +10,7 @@ from tqdm import tqdm
 
 from launch import commits, data, experiment, files, plot, settings, tables, validation
 from launch.command import CompileClock, announce
+from launch.features import describe_features
 from smc_jax.completion.stopping import HeldOut
 from smc_jax.simulation.loop import Loop
 from smc_jax.simulation.regret import Curves, curves
@@ -139,6 +140,8 @@ def run(config: ConfigDict, workdir: Path, overall: tqdm | None = None) -> dict[
     if overall is None:
         if waiting:
             announce(experiment.placement(config)["devices"])
+            for line in describe_features(config):
+                print(line, flush=True)
         else:
             print(f"nothing left to run: {workdir} holds the results of {', '.join(asked)}")
     if not waiting:

@@ -25,7 +25,7 @@ from configs import (
 )
 from launch import data, experiment
 from launch.config import may_be_none
-from launch.features import has_features, make_features
+from launch.features import checksum_of, has_features, make_features
 from launch.settings import (
     ConfigError,
     entry_noise,
@@ -39,6 +39,7 @@ from smc_jax.checks import at_least, one_of, positive
 from smc_jax.completion.stopping import held_out_errors
 from smc_jax.data.jester import JOKES
 from smc_jax.data.published import PUBLISHED
+from smc_jax.model.features import Features
 from smc_jax.model.gamma_process import gamma_process
 from smc_jax.policies.base import Policy, Setting
 from smc_jax.policies.equalised import equalised
@@ -76,6 +77,10 @@ def resolve(config: ConfigDict) -> ConfigDict:
         validate(filled)
     data.make_data(filled)  # nothing is begun without the ratings
     make_features(filled)
+    found = checksum_of(filled)
+    if config.features_checksum not in (None, found):
+        raise ConfigError(f"config.features_checksum: that of the files is {found}")
+    filled.features_checksum = found
     return filled
 
 
@@ -245,9 +250,9 @@ def check_model(config: ConfigDict) -> None:
         experiment.make_belief(config, "svi")
     # The settings of a method that is not used are recorded too.
     with naming(config, "gibbs" if config.model.loadings == "signed" else "hmc"):
-        experiment.make_belief(config, "mcmc")
+        experiment.make_belief(config, "mcmc", Features())
     with naming(config, "inference"):
-        experiment.make_belief(config)
+        experiment.make_belief(config, features=Features())
     if has_features(config):
         chains = config.model.loadings == "signed" and config.inference.method == "mcmc"
         field = "column_features" if config.row_features is None else "row_features"
@@ -259,7 +264,7 @@ def check_policies(config: ConfigDict) -> None:
     """Refuses settings of any policy that cannot be used: those not run are recorded too."""
     # Before a table is read its horizon may not be known; any will do to check the settings.
     picks = horizon(config) if config.horizon is not None or has_sizes(config) else 1
-    setting = experiment.make_setting(config, picks)
+    setting = experiment.make_setting(config, picks, Features())
     with naming(config, strength="equalise_strength"):
         equalised(make_policy("random", setting), strength=config.equalise_strength)
     once = config.once or not config.equalise

@@ -182,10 +182,13 @@ def ratings(*, rank: int = 20, **inference: Any) -> Preset:
     )
 
 
+CAMPAIGN_DRAWS = 32
+
+
 def campaign(*, rank: int = 10, fixed_noise: float | None = None, **inference: Any) -> Preset:
     """A model for values of any kind that were centred and scaled already.
 
-    It is the model for ratings, with as many draws as a forecast takes.
+    It is the model for ratings; where the noise is known, it is that of every column.
 
     Args:
       rank: K, the bound on the rank.
@@ -197,7 +200,7 @@ def campaign(*, rank: int = 10, fixed_noise: float | None = None, **inference: A
         rank=rank,
         model=ALIKE | {"noise_spread": spread, "fixed_noise": fixed_noise},
         inference={"method": "mcmc", **inference},
-        gibbs={"draws": 32, "sweeps": 4, "first_sweeps": 150},
+        gibbs={"draws": CAMPAIGN_DRAWS, "sweeps": 4, "first_sweeps": 150},
     )
 
 

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
@@ -15,7 +16,7 @@ class Weights(NamedTuple):
     """What the features of one side weigh."""
 
     weights: Array  # [M, L]  B, of the L quantities that the features move
-    relevance: Array  # []  the variance of a weight
+    relevance: Array  # []  the variance of a weight, in parts of the variance of what it moves
 
     @classmethod
     def none(cls, features: ArrayLike, moved: int) -> "Weights":
@@ -54,11 +55,23 @@ def sample_weights(
 
 
 def check_features(features: Features, data: Observations) -> None:
-    """Refuses features of another number of rows or columns than the data have."""
+    """Refuses features of another number of lines than the data have, or that are not orthogonal.
+
+    Arrays that are not known yet, because a program is being traced, are taken as they are.
+    """
     for name, table, number in zip(
         features._fields, features, (data.rows, data.columns), strict=True
     ):
-        if table is not None and len(table) != number:
+        if table is None:
+            continue
+        if len(table) != number:
             raise ValueError(
                 f"features.{name}: {len(table)} lines, but the data have {number} {name}"
             )
+        if not isinstance(table, jax.core.Tracer):
+            products = np.asarray(table, float).T @ np.asarray(table, float)
+            size = products.diagonal().max(initial=0.0)
+            if np.abs(products - np.diag(products.diagonal())).max(initial=0.0) > 1e-4 * size:
+                raise ValueError(
+                    f"features.{name}: its columns must be orthogonal; use coordinates(table)"
+                )

@@ -118,15 +118,13 @@ def sample_rows(
     return state._replace(parameters=found)
 
 
-def sample_shared(key: Array, state: State, prior: Prior) -> State:
-    """An exact draw of v given W and r: D loadings of each factor, and its prior.
-
-    Features are centred, so that what they add to the loadings adds up to zero.
-    """
+def sample_shared(key: Array, state: State, prior: Prior, features: Features = NONE) -> State:
+    """An exact draw of v given W, r and the weights: D loadings of each factor, and its prior."""
     w, r = state.parameters.loadings, state.parameters.strengths
+    left = w - (state.centre(features) - state.shared)
     precision = len(w) + 1.0 / prior.common  # in units of 1 / r^2
     z = jax.random.normal(key, r.shape, w.dtype)
-    return state._replace(shared=w.sum(0) / precision + r * z / jnp.sqrt(precision))
+    return state._replace(shared=left.sum(0) / precision + r * z / jnp.sqrt(precision))
 
 
 def shift_loadings(key: Array, state: State, data: Observations, prior: Prior) -> State:
@@ -173,7 +171,8 @@ def sample_process(key: Array, state: State, prior: Prior, features: Features = 
         squares, number = squares + state.shared**2 / prior.common, number + 1
     if state.row_weights is not None:
         weights, relevance = state.row_weights.weights[:, :k], state.row_weights.relevance
-        squares, number = squares + (weights**2).sum(0) / relevance, number + len(weights)
+        squares = squares + ((weights / jnp.sqrt(relevance)) ** 2).sum(0)
+        number = number + len(weights)
 
     def of_log_strength(log_r: Array) -> Array:
         process = given.gamma0 / k * log_r - given.c0 * jnp.exp(log_r)
@@ -224,8 +223,10 @@ def sample_noise(key: Array, state: State, data: Observations, prior: Prior) -> 
                 inside = -2.0 * shape * log_sigma - rate * jnp.exp(-2.0 * log_sigma)
                 return jnp.where(log_sigma <= limit, inside, -jnp.inf)
 
-            # The curvature of an unbounded one at its mode is four times the shape.
-            width = WIDTH / (2.0 * jnp.sqrt(shape))
+            # The curvature of an unbounded one at its mode is four times the shape. Where the
+            # density still rises at the bound, it falls off below with its slope there.
+            slope = jnp.maximum(2.0 * (rate / prior.noise_bound - shape), 1e-30)
+            width = WIDTH * jnp.minimum(0.5 / jnp.sqrt(shape), 1.0 / slope)
             log_sigma = walk(sigma_key, jnp.log(given.sigma), of_log_sigma, width)
             given = given._replace(sigma=jnp.exp(log_sigma))
     return state._replace(parameters=given)
@@ -260,7 +261,7 @@ def sweep(
     _, latents = gaussian.sample_columns(keys[0], state.parameters, data)
     state = sample_rows(keys[1], state._replace(latents=latents), data, prior, features)
     if prior.common > 0.0:
-        state = sample_shared(keys[2], state, prior)
+        state = sample_shared(keys[2], state, prior, features)
         state = shift_loadings(keys[3], state, data, prior)
     state = sample_features(keys[6], state, prior, features)
     state = sample_process(keys[4], state, prior, features)

@@ -25,7 +25,7 @@ def told() -> Belief:
         if rows != (data.rows, data.rows) or columns:
             found = columns[0] if columns else each[0]
             raise ValueError(
-                f"prior: the parameters are of {rows[0]} rows and noises {found}, the data have"
+                f"prior: the parameters are of {rows[0]} rows and columns {found}, the data have"
                 f" {data.rows} rows and {data.columns} columns"
             )
         return prior

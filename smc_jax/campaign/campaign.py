@@ -82,6 +82,7 @@ class Campaign:
         if table is not None:
             named = {name: settings.get(name) for name in ("rows", "columns", "value")}
             records = read_records(table, **named)  # type: ignore[arg-type]
+            wanted = checked_settings({**records.names, **settings})  # given names count first
             who += f": {pathlib.Path(table).name}"
         Storage.create(path, wanted, who, records).disconnect()
         made = cls(path, source=source)

@@ -33,7 +33,7 @@ from smc_jax.types import Choice, Offer
 
 RULES = ("ids", "thompson", "greedy", "ucb", "random")
 LEVELS = (0.05, 0.95)  # quantiles of a prediction
-DRAWS = 32  # parameter draws that a fit is made of, and that are behind every prediction
+DRAWS = presets.CAMPAIGN_DRAWS  # of the parameters: a fit is these, and so is every prediction
 
 
 class Asked(NamedTuple):

@@ -105,8 +105,14 @@ def engine_of(matrix: Matrix, settings: dict[str, Any]) -> Engine:
 
 
 def _rank(matrix: Matrix, settings: dict[str, Any]) -> int:
-    """K."""
+    """K, the bound on the rank, which no more than all rows can have."""
     return min(settings["rank"] or RANK, matrix.data.rows)
+
+
+def _has_no_more_columns(draws: Parameters, columns: int) -> bool:
+    """Whether the draws are of a matrix with at most that number of columns."""
+    scales = draws.noise_scales
+    return scales.ndim == 1 or scales.shape[1] <= columns
 
 
 def with_columns(draws: Parameters, columns: int) -> Parameters:
@@ -154,7 +160,9 @@ def forecast(
     kind += _digest(settings["seed"], settings["noise"])
     kind += _digest(shape, matrix.units.sign, matrix.transposed)
     kept = _read(cache, kind)
-    if kept is not None and kept.fitted_at > position:
+    if kept is not None and not (
+        kept.fitted_at <= position and _has_no_more_columns(kept.fit, matrix.data.columns)
+    ):
         kept = None  # of a file that was since replaced by an older copy
     if kept is None or refit:
         # The units too: twice the values are the same data in other units.

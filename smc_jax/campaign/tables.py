@@ -221,7 +221,8 @@ def _read_long(grid: cells.Grid, layout: Layout, statuses: bool) -> Records:
         rows, columns, kinds = ([texts[i] for i in kept] for texts in (rows, columns, kinds))
         values = values[kept]
     notes += _note_case(*known)
-    return Records(rows, columns, kinds, values, lambda i: place(kept[i]), *known, notes)
+    own = {name: header[j] for name, j in zip(OPTIONS, layout[:3], strict=True) if header[j]}
+    return Records(rows, columns, kinds, values, lambda i: place(kept[i]), *known, notes, own)
 
 
 def _read_wide(grid: cells.Grid, statuses: bool) -> Records:

@@ -1,6 +1,7 @@
 """What passes between the storage, the model, and the person who asks and tells."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -53,6 +54,7 @@ class Records(NamedTuple):
     row_ids: list[str]  # every row id that the table names, with or without a record, in its order
     column_ids: list[str]  # every column id that the table names
     notes: list[str]  # what was understood, one sentence each, for the user to read
+    names: Mapping[str, str] = MappingProxyType({})  # what a long table calls its rows and so on
 
 
 class Suggestion(NamedTuple):

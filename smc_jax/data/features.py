@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,28 +11,47 @@ from smc_jax.data.ratings import DataError
 from smc_jax.data.table import NUMBER, read_bytes, split_lines
 
 BETWEEN_PARTS = "|"  # of an id that is made of several
+MISSING = ("", "na", "n/a", "nan", "null", "none", "#n/a", "-", "?")  # marks, in small letters
+ROUNDING = 1e-12  # a spread below this part of the largest number is no spread
+LARGEST = 1e30
 
 
-def read_features(path: str | PathLike[str], ids: Sequence[object] | np.ndarray) -> np.ndarray:
-    """The features [n, P] of some ids, from a CSV file (also gzipped) or a `.parquet` one.
+class FeatureTable(NamedTuple):
+    """Features of some ids, and what was understood of their table."""
 
-    The first line has names, the first column ids. A column of numbers is standardised. A column
-    with any other text is one of categories: each of them becomes a column of zeros and ones, which
-    together have the variance of one number. An empty cell, and an id without a line, has the mean
-    of its column, which is 0: nothing is known there. Lines of other ids are passed over.
+    matrix: np.ndarray  # [n, P]
+    found: int  # ids that have a line
+    numbers: list[str]  # the names of columns of numbers
+    categories: list[str]  # the names of columns of categories
+
+
+def read_features(path: str | PathLike[str], ids: Sequence[object] | np.ndarray) -> FeatureTable:
+    """The features of some ids, from a text (also gzipped) or a `.parquet` file.
+
+    A text has commas, tabs or semicolons. The first line has names, the first column ids. A column
+    of numbers is standardised. A column of other texts is one of categories: each of them becomes a
+    column of zeros and ones, which together have the variance of one number. A column with both is
+    refused. A cell that is empty or a mark such as NA, and an id without a line, has the mean of
+    its column, which is 0: nothing is known there. Lines of other ids are passed over.
 
     Args:
       path: the file.
       ids: those wanted, in their order; they are compared as texts.
     """
     path = Path(path)
-    known = _by_id(_parquet(path) if path.suffix in (".parquet", ".pq") else _text(path))
+    (_, header), *lines = _parquet(path) if path.suffix in (".parquet", ".pq") else _text(path)
+    known = _by_id(header, lines, str(path))
     names = [str(one) for one in ids]
-    if not any(name in known for name in names):
+    found = sum(name in known for name in names)
+    if not found:
         raise DataError(f"{path}: no line is of one of the {len(names)} ids, such as {names[0]}")
-    nothing = [""] * len(next(iter(known.values())))
+    nothing = [""] * (len(header) - 1)
     cells = np.array([known.get(name, nothing) for name in names], object)
-    return np.column_stack([_column(texts) for texts in cells.T])
+    columns = dict(zip(header[1:], cells.T, strict=True))
+    numbers = [n for n, texts in columns.items() if _is_numeric(texts, f"{path}, column {n!r}")]
+    categories = [name for name in columns if name not in numbers]
+    made = [(_numbers if n in numbers else _categories)(texts) for n, texts in columns.items()]
+    return FeatureTable(np.column_stack(made), found, numbers, categories)
 
 
 def features_of_parts(ids: Sequence[object] | np.ndarray) -> np.ndarray:
@@ -47,16 +67,29 @@ def features_of_parts(ids: Sequence[object] | np.ndarray) -> np.ndarray:
     )
 
 
-def _column(texts: np.ndarray) -> np.ndarray:
-    """One column of the table as numbers [n, p] of mean 0."""
+def _is_numeric(texts: np.ndarray, place: str) -> bool:
+    """Whether a column is one of numbers; refused where it has both numbers and other texts."""
+    given = [text for text in texts if text]
+    numeric = [text for text in given if NUMBER.fullmatch(text)]
+    for text in numeric:
+        if not abs(float(text)) <= LARGEST:
+            raise DataError(f"{place}: {text!r} is too large a number")
+    if numeric and len(numeric) < len(given):
+        other = next(text for text in given if text not in numeric)
+        raise DataError(
+            f"{place}: {other!r} is no number, but {numeric[0]!r} is; write numbers in all cells,"
+            " or in none"
+        )
+    return len(numeric) == len(given)
+
+
+def _numbers(texts: np.ndarray) -> np.ndarray:
+    """A column of numbers as [n, 1] of mean 0 and variance 1; zeros where nothing is given."""
     given = texts != ""
-    if not all(NUMBER.fullmatch(text) for text in texts[given]):
-        return _categories(texts)
     numbers = np.array([float(text) for text in texts[given]])
     found = np.zeros((len(texts), 1))
-    spread = numbers.std() if numbers.size else 0.0
-    if spread > 0.0:
-        found[given, 0] = (numbers - numbers.mean()) / spread
+    if numbers.size and numbers.std() > ROUNDING * np.abs(numbers).max():
+        found[given, 0] = (numbers - numbers.mean()) / numbers.std()
     return found
 
 
@@ -77,9 +110,11 @@ Lines = list[tuple[str, list[str]]]  # each with its place
 def _text(path: Path) -> Lines:
     """The lines of a text, names first."""
     data, source = read_bytes(path)
+    first = data.lstrip(b"\r\n").partition(b"\n")[0]
+    delimiter = max(",\t;", key=lambda mark: first.count(mark.encode()))
     return [
-        (f"{source}, line {line}", [text.strip() for text in fields])
-        for line, fields in split_lines(data, source, ",", "utf-8")
+        (f"{source}, line {line}", [_cell(text) for text in fields])
+        for line, fields in split_lines(data, source, delimiter, "utf-8")
     ]
 
 
@@ -95,20 +130,30 @@ def _parquet(path: Path) -> Lines:
     except (pyarrow.ArrowException, OSError) as error:
         reason = " ".join(str(error).split())
         raise DataError(f"{path}: not a whole Parquet file: {reason}") from None
-    columns = [["" if x is None else str(x) for x in c.to_pylist()] for c in table.columns]
+    columns = [[_cell("" if x is None else str(x)) for x in c.to_pylist()] for c in table.columns]
     lines = [list(fields) for fields in zip(*columns, strict=True)]
     return [(f"{path}, row {i}", fields) for i, fields in enumerate([table.column_names, *lines])]
 
 
-def _by_id(lines: Lines) -> dict[str, list[str]]:
+def _cell(text: str) -> str:
+    """What stands in a cell, empty where it is a mark of a missing value."""
+    text = text.strip()
+    return "" if text.lower() in MISSING else text
+
+
+def _by_id(header: list[str], lines: Lines, source: str) -> dict[str, list[str]]:
     """What follows the id on each line, by id."""
-    (first, header), *rest = lines
+    if len(set(header)) < len(header):
+        raise DataError(f"{source}, line 1: two columns have one name")
     if len(header) < 2:
-        raise DataError(f"{first}: no feature follows the ids")
-    if not rest:
-        raise DataError(f"{first}: no line follows the first one")
+        raise DataError(
+            f"{source}, line 1: no feature follows the ids; write commas, tabs or semicolons"
+            " between them"
+        )
+    if not lines:
+        raise DataError(f"{source}, line 1: no line follows the first one")
     found: dict[str, list[str]] = {}
-    for place, (name, *fields) in rest:
+    for place, (name, *fields) in lines:
         if len(fields) + 1 != len(header):
             raise DataError(f"{place}: {len(fields) + 1} columns, not {len(header)}")
         if not name:

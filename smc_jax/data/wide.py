@@ -27,8 +27,8 @@ def read_wide(
     data, source = read_bytes(Path(path))
     lines = split_lines(data, source, ",", encoding)
     first, header = next(lines)
-    row_ids: list[str] = []
-    column_ids: list[str] = []
+    row_ids: dict[str, None] = {}  # in their order
+    column_ids: dict[str, None] = {}
     for name in header[1:]:
         _add_id(column_ids, name.strip(), f"{source}, line {first}")
     if not column_ids:
@@ -43,7 +43,8 @@ def read_wide(
         cells.append([_parse_cell(text.strip(), place, column) for text, column in named])
     if not cells:
         raise DataError(f"{source}, line {first + 1}: no row follows the header")
-    matrix, rows, columns = np.array(cells), np.array(row_ids, object), np.array(column_ids, object)
+    matrix = np.array(cells)
+    rows, columns = (np.array([*ids], object) for ids in (row_ids, column_ids))
     if turned:
         matrix, rows, columns = matrix.T, columns, rows
     exists = ~np.isnan(matrix)
@@ -53,12 +54,12 @@ def read_wide(
     return Ratings(row, column, matrix[exists].astype(np.float32), rows, columns, None)
 
 
-def _add_id(ids: list[str], name: str, place: str) -> None:
+def _add_id(ids: dict[str, None], name: str, place: str) -> None:
     if not name:
         raise DataError(f"{place}: an id is empty")
     if name in ids:
         raise DataError(f"{place}: the id {name!r} occurs twice")
-    ids.append(name)
+    ids[name] = None
 
 
 def _parse_cell(text: str, place: str, column: str) -> float:

@@ -46,7 +46,8 @@ def coordinates(table: ArrayLike, name: str = "features") -> np.ndarray:
         left, singular, _ = np.linalg.svd(centred, full_matrices=False)
         scores = left * singular
     norms = np.sqrt((scores**2).sum(0))
-    scores = scores[:, norms > SMALLEST * max(norms.max(initial=0.0), 1e-30)]
+    rounding = 1e-12 * np.sqrt(table.size) * np.abs(table).max(initial=0.0)
+    scores = scores[:, norms > max(SMALLEST * norms.max(initial=0.0), rounding)]
     if not scores.size:
         raise ValueError(f"{name}: no feature differs between two lines")
     return scores / np.sqrt((scores**2).sum(1).mean())

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
+import scipy.special
 from jax import Array, lax
 from jax.scipy.special import gammaincc
 
@@ -118,30 +119,65 @@ def sigma_prior(shape: float, rate: float) -> dist.Distribution:
     return dist.TransformedDistribution(dist.Gamma(shape, rate), power)
 
 
+def log_upper_tail(shape: float, least: float) -> float:
+    """log P(x >= least) for x ~ G(shape, 1), in float64, also where the tail itself is 0 there."""
+    tail = float(scipy.special.gammaincc(shape, least))
+    if tail > 1e-290:
+        return math.log(tail)
+    # Gamma(a, x) = x^(a-1) e^-x (1 + (a-1)/x + ...), whose next term is of the size x^-2.
+    leading = (shape - 1.0) * math.log(least) - least
+    return leading - math.lgamma(shape) + math.log1p((shape - 1.0) / least)
+
+
+def _upper_tail_draw(key: Array, shape: float, least: float) -> Array:
+    """x ~ G(shape, 1) given that x >= least, for a least above the shape.
+
+    An exponential excess of the rate that the density has at `least` is proposed until one is
+    accepted: for shapes below one it is accepted less often than always because the density falls
+    faster, for shapes above one because it falls slower at first.
+    """
+    rate = 1.0 - max(shape - 1.0, 0.0) / least
+
+    def propose(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        key, _, _ = state
+        key, own_key, accept_key = jax.random.split(key, 3)
+        excess = jax.random.exponential(own_key) / rate
+        log_ratio = (shape - 1.0) * jnp.log1p(excess / least) - (1.0 - rate) * excess
+        return key, excess, jnp.log(jax.random.uniform(accept_key)) < log_ratio
+
+    begun = propose((key, jnp.zeros(()), jnp.zeros((), bool)))
+    return least + lax.while_loop(lambda state: ~state[2], propose, begun)[1]
+
+
 def _sigma(shape: float, rate: float, bound: float | None) -> Field:
     """sigma with its prior, given that sigma^2 is at most the bound where there is one."""
     whole = sigma_prior(shape, rate)
     if bound is None:
         return field(POSITIVE, "sigma", lambda p: whole)
-    limit = math.sqrt(bound)
-    inside = gammaincc(shape, rate / bound)  # the mass of 1/sigma^2 >= 1/bound
+    least = rate / bound  # of rate / sigma^2 ~ G(shape, 1)
+    log_inside = log_upper_tail(shape, least)
 
-    def draw(key: Array, others: Parameters, rows: int, columns: int) -> Array:
-        """The precision whose upper tail has a uniform part of the mass inside, by bisection."""
-        tail = inside * jax.random.uniform(key)
+    def by_bisection(key: Array) -> Array:
+        """The number whose upper tail has a uniform part of the mass inside."""
+        tail = math.exp(log_inside) * jax.random.uniform(key)
 
         def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
             middle = 0.5 * (ends[0] + ends[1])  # of the logarithm
-            heavy = gammaincc(shape, rate * jnp.exp(middle)) > tail
+            heavy = gammaincc(shape, jnp.exp(middle)) > tail
             return jnp.where(heavy, middle, ends[0]), jnp.where(heavy, ends[1], middle)
 
-        ends = jnp.asarray(-math.log(bound), float), jnp.asarray(2.0 * LOG_RANGE, float)
-        return jnp.exp(-0.5 * lax.fori_loop(0, 60, halve, ends)[0])
+        ends = jnp.asarray(math.log(least), float), jnp.asarray(LOG_RANGE, float)
+        return jnp.exp(lax.fori_loop(0, 60, halve, ends)[0])
+
+    def draw(key: Array, others: Parameters, rows: int, columns: int) -> Array:
+        # Far out the tail is a small number, which bisection cannot tell from zero.
+        x = _upper_tail_draw(key, shape, least) if least > shape else by_bisection(key)
+        return jnp.sqrt(rate / x)
 
     def log_prob(parameters: Parameters) -> Array:
-        return whole.log_prob(parameters.sigma) - jnp.log(inside)
+        return whole.log_prob(parameters.sigma) - log_inside
 
-    return Field(below(limit), log_prob, draw)
+    return Field(below(math.sqrt(bound)), log_prob, draw)
 
 
 def signed_log_density(loadings: Array, strengths: Array, common: float) -> Array:
@@ -234,7 +270,8 @@ def gamma_process(
       noise_rate: the rate of that gamma prior.
       fixed_noise: a known sigma^2; sigma is then held and has no prior.
       noise_bound: an upper bound on sigma^2, where its prior is cut off; the paper's algorithms
-        are given one.
+        are given one. Like the prior it is in the units of the fit, which are deviations of the
+        values where these are standardised.
       noise_spread: where it is positive, the noise of column n has the standard deviation
         sigma t_n with log t_n ~ N(0, noise_spread^2): some users rate more evenly than others.
       common: of signed loadings, v_k ~ N(0, common r_k^2), integrated out: how much of a factor

@@ -4,9 +4,8 @@ import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
 from jax import Array
-from jax.scipy.special import gammaincc
 
-from smc_jax.model.gamma_process import sigma_prior
+from smc_jax.model.gamma_process import log_upper_tail, sigma_prior
 from smc_jax.observations import Observations
 
 
@@ -62,7 +61,7 @@ def numpyro_model(
         limit = jnp.sqrt(noise_bound)
         sigma = numpyro.sample("sigma", dist.Uniform(0.0, limit))
         inside = sigma_prior(noise_shape, noise_rate).log_prob(sigma)
-        inside -= jnp.log(gammaincc(noise_shape, noise_rate / noise_bound))
+        inside -= log_upper_tail(noise_shape, noise_rate / noise_bound)
         numpyro.factor("noise_prior", inside + jnp.log(limit))
     elif fixed_noise is None:
         sigma = numpyro.sample("sigma", sigma_prior(noise_shape, noise_rate))

@@ -75,3 +75,12 @@ def test_features_of_another_number_of_lines_are_refused(side):
     belief = signed_gibbs(model, starts.spectral(model), Features(**{side: FEATURES}))
     with pytest.raises(ValueError, match=rf"^features.{side}: 7 lines, but the data have . {side}"):
         belief.init(jax.random.key(0), data)
+
+
+def test_features_that_are_not_orthogonal_are_refused():
+    data = low_rank_data(0, rows=7, columns=6, rank=1)
+    model = gamma_process(rank=2, loadings="signed")
+    raw = np.random.default_rng(0).normal(size=(7, 3))
+    belief = signed_gibbs(model, starts.spectral(model), Features(rows=raw))
+    with pytest.raises(ValueError, match=r"^features.rows: its columns must be orthogonal"):
+        belief.init(jax.random.key(0), data)

@@ -217,7 +217,7 @@ def test_errors_are_those_of_every_known_entry_where_it_was_hidden(sign):
 
 def test_the_number_of_fits_follows_the_number_of_known_entries():
     for known, folds in ((FEWEST - 1, 0), (FEWEST, FOLDS), (MANY - 1, FOLDS), (MANY, 1)):
-        mask = np.arange(60 * 60).reshape(60, 60) < known
+        mask = np.arange(200 * 200).reshape(200, 200) < known
         assert folds_of(matrix_with(np.zeros(mask.shape), mask)) == folds
     nothing = errors_of(
         KEY, constant_engine([]), matrix_with(np.zeros((2, 2)), np.eye(2) > 0), None
@@ -227,8 +227,8 @@ def test_the_number_of_fits_follows_the_number_of_known_entries():
 
 def test_of_many_entries_one_fold_is_checked():
     shown = []
-    mask = np.ones((80, 80), bool)
-    errors = errors_of(KEY, constant_engine(shown), matrix_with(np.zeros((80, 80)), mask), len_of)
+    mask = np.ones((200, 200), bool)
+    errors = errors_of(KEY, constant_engine(shown), matrix_with(np.zeros(mask.shape), mask), len_of)
     assert errors.mean.size == CHECKED
     assert [int((~one).sum()) for one in shown] == [CHECKED]
 

@@ -345,3 +345,13 @@ def test_an_ask_goes_by_one_state_of_the_file(new, tmp_path, monkeypatch):
         after = campaign._snapshot()
         assert after.settings["retry_failed"]
         assert after.answered.value.tolist() == [1.0]
+
+
+def test_a_name_that_nobody_gave_is_that_of_the_table(tmp_path):
+    """So that the same table can be told again."""
+    table = tmp_path / "assay.csv"
+    table.write_text("drug,target,affinity\na,x,1.5\nb,x,2.5\n")
+    with Campaign.new(tmp_path / "own.db", table, rows="drug", columns="target") as campaign:
+        assert campaign.names == ("drug", "target", "affinity")
+        campaign.tell(table)
+        assert campaign.sizes()["known"] == 2

@@ -49,7 +49,7 @@ def test_shapes_are_rounded_up_to_few(number, steps, room):
     assert asking.room_for(number, 7, steps=steps) == 7
 
 
-def cached(monkeypatch, tmp_path):
+def cached(monkeypatch, tmp_path, columns=None):
     """Forecasts whose engine says what noise it was made for, and how often it has fitted."""
     fits = []
 
@@ -57,6 +57,8 @@ def cached(monkeypatch, tmp_path):
         def fit(key, data):
             fits.append(settings["fixed_noise"])
             own = Parameters.plain(jnp.zeros((data.rows, settings["rank"])), jnp.ones(()))
+            if columns is not None:
+                own = own._replace(noise_scales=jnp.ones(data.columns))
             return jax.tree.map(lambda x: x[None], own)
 
         return engine.Engine("ids", fit, settings["fixed_noise"], None, None)
@@ -116,3 +118,14 @@ def test_columns_that_came_after_the_fit_have_the_usual_noise(noise):
         np.testing.assert_array_equal(grown.noise_scales[:, COLUMNS:], 1.0)
         grown = grown._replace(noise_scales=grown.noise_scales[:, :COLUMNS])
     chex.assert_trees_all_equal(grown, draws)
+
+
+def test_a_kept_fit_of_more_columns_is_not_used(monkeypatch, tmp_path):
+    """As where a file is replaced by an older copy that has since been told more."""
+    made = cached(monkeypatch, tmp_path, columns=COLUMNS)
+    data = make_problem(3)[1]
+    units = Units(0.0, 1.0, 1.0)
+    assert made(matrix_in(units, data), True)[1]
+    fewer = data.at_columns(jnp.arange(COLUMNS - 1))
+    assert made(matrix_in(units, fewer), False)[1]
+    assert not made(matrix_in(units, fewer), False)[1]

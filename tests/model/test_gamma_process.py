@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.special
 import scipy.stats
 from jax.flatten_util import ravel_pytree
 from numpyro.infer.util import log_density
@@ -19,7 +20,7 @@ from problems import (
     with_column_noise,
 )
 
-from smc_jax.model.gamma_process import gamma_process, sigma_prior
+from smc_jax.model.gamma_process import gamma_process, log_upper_tail, sigma_prior
 from smc_jax.model.numpyro_model import numpyro_model
 from smc_jax.model.parameters import LOG_RANGE
 
@@ -257,17 +258,41 @@ def test_small_shapes_do_not_underflow(prior_draws):
     assert abs(surplus) < 4
 
 
-def test_prior_draws_of_a_bounded_noise():
-    """Kolmogorov-Smirnov of the precision, given that it is large: fails for 1e-4 of the seeds."""
-    model = gamma_process(rank=1, noise_shape=2.0, noise_rate=0.5, noise_bound=0.4)
-    keys = jax.random.split(jax.random.key(4), 4000)
-    drawn = jax.jit(jax.vmap(lambda key: model.sample_prior(key, 3, 2).sigma))(keys)
-    precision, least = np.asarray(drawn, float) ** -2.0, 1 / 0.4
-    assert (precision >= least * (1 - 1e-5)).all()
-    prior = scipy_gamma(2.0, 0.5)
-    assert prior.sf(least) < 0.65  # the bound matters
-    sample = prior.sf(precision) / prior.sf(least)
-    assert scipy.stats.kstest(sample, "uniform").pvalue > 1e-4
+@pytest.mark.parametrize("shape", [0.5, 1.0, 2.0, 3.0])
+@pytest.mark.parametrize("bound", [2.0, 0.4, 0.01, 1e-4])
+def test_prior_draws_of_a_bounded_noise(shape, bound):
+    """Kolmogorov-Smirnov of the precision above 1/bound, sixteen times at 1e-4.
+
+    The excess over the least precision is what float32 can still tell far out.
+    """
+    model = gamma_process(rank=1, noise_shape=shape, noise_rate=0.5, noise_bound=bound)
+    with jax.enable_x64(True):
+        keys = jax.random.split(jax.random.key(4), 4000)
+        drawn = jax.jit(jax.vmap(lambda key: model.sample_prior(key, 3, 2).sigma))(keys)
+    precision, least = np.asarray(drawn, float) ** -2.0, 1 / bound
+    assert (precision >= least * (1 - 1e-9)).all()
+    inside = log_upper_tail(shape, 0.5 * least)
+    tail = [np.exp(log_upper_tail(shape, 0.5 * x) - inside) for x in precision]
+    assert scipy.stats.kstest(tail, "uniform").pvalue > 1e-4
+
+
+@pytest.mark.parametrize("shape", [0.5, 1.0, 2.5])
+def test_the_logarithm_of_a_tail(shape):
+    """Against scipy where that has it, and continuous where it has not."""
+    for least in (0.1, 3.0, 40.0, 500.0):
+        expected = np.log(scipy.special.gammaincc(shape, least))
+        np.testing.assert_allclose(log_upper_tail(shape, least), expected, rtol=1e-12)
+    # Beyond, the derivative is minus the hazard rate, 1 - (shape - 1) / x to first order.
+    slope = (log_upper_tail(shape, 2001.0) - log_upper_tail(shape, 1999.0)) / 2.0
+    np.testing.assert_allclose(slope, -(1.0 - (shape - 1.0) / 2000.0), rtol=1e-5)
+
+
+@pytest.mark.parametrize("bound", [0.5, 0.01, 1e-4])
+def test_a_small_bound_has_a_finite_density(bound):
+    """In float32, where the mass inside the bound is zero."""
+    model = gamma_process(rank=3, noise_bound=bound)
+    unconstrained = model.unconstrain(problem_for({})[0])
+    assert np.isfinite(model.log_density(unconstrained))
 
 
 def test_a_noise_that_is_fixed_has_no_bound():

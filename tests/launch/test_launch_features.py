@@ -43,16 +43,6 @@ def test_features_are_found_by_id_and_change_the_picks(made_up):
     assert (picks[0] != picks[1]).any()
 
 
-def test_only_chains_that_are_given_features_have_their_weights(made_up):
-    config, folder = made_up
-    config.row_features = str(folder / "rows.csv")
-    filled = validation.resolve(config)
-    setting = experiment.make_setting(filled, features=make_features(filled))
-    data, key = Observations.empty(ROWS, COLUMNS), jax.random.key(0)
-    assert setting.belief.init(key, data).inner.states.row_weights is not None
-    assert experiment.make_belief(filled).init(key, data).inner.states.row_weights is None
-
-
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
@@ -89,3 +79,26 @@ def test_data_without_ids_have_no_features(module):
     config.row_features = "ids"
     with pytest.raises(ConfigError, match="have no ids, by which features are found"):
         make_features(config)
+
+
+def test_features_that_have_changed_since_are_another_experiment(made_up, capsys):
+    config, folder = made_up
+    config.row_features = str(folder / "rows.csv")
+    config.policies = "random"
+    runner.run(config, folder / "with")
+    assert "row_features: 8 of 8 ids have a line; columns of numbers 2" in capsys.readouterr().out
+    text = (folder / "rows.csv").read_text()
+    (folder / "rows.csv").write_text(text.replace("r0,", "r0,1"))
+    config.policies = "random,ids"
+    with pytest.raises(ConfigError, match="features_checksum is "):
+        runner.run(config, folder / "with")
+
+
+def test_every_command_that_fits_the_config_has_its_features(made_up):
+    config, folder = made_up
+    config.row_features = str(folder / "rows.csv")
+    filled = validation.resolve(config)
+    data, key = Observations.empty(ROWS, COLUMNS), jax.random.key(0)
+    assert experiment.make_belief(filled).init(key, data).inner.states.row_weights is not None
+    paper = experiment.make_setting(filled).paper
+    assert "row_weights" not in str(jax.eval_shape(paper.init, key, data))
