@@ -123,7 +123,7 @@ def predict(draws: Parameters, observations: Observations, row: Array, column: A
 
     def of_draw(draw: Parameters) -> Array:
         latents = gaussian.latent_posterior(draw, observations).mean
-        return draw.intercepts[row] + (draw.loadings[row] * latents[column]).sum(1)
+        return draw.intercepts[row] + (draw.factors()[row] * latents[column]).sum(1)
 
     return lax.map(of_draw, draws).mean(0)
 

@@ -44,7 +44,7 @@ def step_parts(fit: variational.Fit, observations: Observations) -> dict[str, Ca
     model, key = gamma_process(rank=RANK), jax.random.key(0)
     svi = variational.svi(model=model, optimiser=variational.adam(), window=STEPS)
     parameters = model.constrain(variational.draw(key, fit.q))
-    w, b, variance = parameters.loadings, parameters.intercepts, parameters.sigma**2
+    w, b, variance = parameters.factors(), parameters.intercepts, parameters.sigma**2
     (i, j), _ = upper_triangle(RANK)
     diagonal = jnp.where(i == j, 1.0, 0.0)[:, None]
 

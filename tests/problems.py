@@ -37,7 +37,7 @@ def make_problem(seed, *, rows=6, columns=5, rank=3, intercepts=True, repeats=Tr
     parameters = Parameters(
         *(
             jnp.asarray(np.asarray(x))
-            for x in (loadings, loadings.mean(0), 2.0, 1.5, 0.8, sigma, bias, 1.0, 0.0)
+            for x in (loadings, loadings.mean(0), 2.0, 1.5, 0.8, sigma, bias, 1.0, 0.0, 1.0, [])
         )
     )
     return Problem(parameters, observed(rows, looks), looks)
@@ -98,17 +98,25 @@ def with_column_noise(parameters, columns, seed=0):
 
 def with_latent_means(parameters, columns, seed=0):
     """The same with a prior mean of its own for the latents of each column."""
-    means = np.random.default_rng(seed).normal(size=(columns, parameters.loadings.shape[1]))
+    means = np.random.default_rng(seed).normal(size=(columns, parameters.factors().shape[1]))
     return parameters._replace(latent_means=jnp.asarray(means))
+
+
+def with_offsets(parameters, loading=0.4):
+    """The same with a factor more, on which all rows load alike."""
+    return parameters._replace(offsets=jnp.asarray([loading]))
 
 
 def in_column(parameters, n):
     """The parameters that column n sees: the dense references know one noise, and no means.
 
-    Latents with a mean p are latents without one around the intercepts b + W p.
+    Latents with a mean p are latents without one around the intercepts b + W p. Of offsets the
+    references know that they are a factor like the others.
     """
     one = jnp.ones_like(parameters.sigma)
     own = parameters._replace(sigma=parameters.noise_at(n), noise_scales=one)
+    alike = np.broadcast_to(own.offsets, (len(own.loadings), len(own.offsets)))
+    own = own._replace(loadings=jnp.hstack([own.loadings, alike]), offsets=jnp.zeros(0))
     if not parameters.latent_means.ndim:
         return own
     moved = own.intercepts + own.loadings @ own.latent_means[n]

@@ -59,8 +59,15 @@ def _start(model: Model, loadings: Callable[[Array, Observations, Array, Array],
         gamma, gamma0, c0 = jnp.asarray([10.0, 10.0, 1.0], w.dtype)
         strengths = jnp.sqrt((w**2).mean(0)) if model.signed else w.mean(0)
         even = jnp.ones(observations.columns if "noise_scales" in free else ())
+        offsets = jnp.full(1 if "offsets" in free else 0, 0.3 * scale)
         begun = Parameters.plain(w, 0.5 * scale, b)._replace(
-            strengths=strengths, gamma=gamma, gamma0=gamma0, c0=c0, noise_scales=even
+            strengths=strengths,
+            gamma=gamma,
+            gamma0=gamma0,
+            c0=c0,
+            noise_scales=even,
+            intercept_scale=scale,
+            offsets=offsets,
         )
         return model.unconstrain(begun)
 

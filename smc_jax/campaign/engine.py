@@ -129,7 +129,7 @@ def _describe(
         return values[row, column] >= last, jnp.where(counted, found, 0.0).sum() / wanted
 
     def one(total: Array, draw: ensemble.Ensemble) -> tuple[Array, tuple[Mixture, Array, Array]]:
-        w, b, latent = draw.parameters.loadings, draw.parameters.intercepts, draw.column
+        w, b, latent = draw.parameters.factors(), draw.parameters.intercepts, draw.column
         mean, sample = (b[:, None] + w @ x.T for x in (latent.mean, latent.sample))
         # The mirror image of a sample around the mean is as likely as the sample itself.
         samples = (jnp.where(is_open, x, -jnp.inf) for x in (sample, 2.0 * mean - sample))
@@ -171,7 +171,7 @@ def _gains(
 
     def one(members: ensemble.Ensemble, entry: tuple[Array, Array]) -> tuple[Any, Array]:
         row, n = entry
-        w, b = members.parameters.loadings[:, row], members.parameters.intercepts[:, row]
+        w, b = members.parameters.factors()[:, row], members.parameters.intercepts[:, row]
         block = jnp.take(members.column.block, n, axis=1, mode="clip")
         foreseen = gaussian.Column((w[:, :, None] * block).sum(1))  # of this row alone
         mean, variance = b + foreseen.mean, (foreseen.covariance * w).sum(-1)
@@ -204,7 +204,7 @@ def _survey(
         (average, square, improvement), (number, key, parameters) = before, numbered
         columns, latents = gaussian.sample_columns(key, parameters, data)
         mean, variance = gaussian.entry_moments(parameters, columns)
-        sample = parameters.intercepts[:, None] + parameters.loadings @ latents.T
+        sample = parameters.intercepts[:, None] + parameters.factors() @ latents.T
         beaten = (is_open & (offset + factor * sample > best)).any()
         deviation = jnp.maximum(factor * jnp.sqrt(jnp.maximum(variance, 0.0)), 1e-6)
         z = (offset + factor * mean - best) / deviation

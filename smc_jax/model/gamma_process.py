@@ -93,7 +93,7 @@ class Model(NamedTuple):
 
     def log_likelihood(self, parameters: Parameters, observations: Observations) -> Array:
         """log p(Y | theta), the latent columns integrated out."""
-        w, b, variance = parameters.loadings, parameters.intercepts, parameters.noise() ** 2
+        w, b, variance = parameters.factors(), parameters.intercepts, parameters.noise() ** 2
         return log_likelihood(w, b, variance, observations, parameters.latent_means)
 
     def log_density(self, unconstrained: Parameters) -> Array:
@@ -237,6 +237,19 @@ def _signed_loadings(rank: int, common: float) -> Layer:
     return {"loadings": Field(REAL, log_prob, draw)}
 
 
+def _intercepts(*, learned: bool) -> Layer:
+    """b_d ~ N(0, s_b^2), and s_b half-Cauchy where it is learned."""
+
+    def shape(rows: int, columns: int) -> tuple[int, ...]:
+        return (rows,)
+
+    own = field(REAL, "intercepts", lambda p: dist.Normal(0.0, p.intercept_scale), shape)
+    if not learned:
+        return {"intercepts": own}
+    scale = field(POSITIVE, "intercept_scale", lambda p: dist.HalfCauchy(1.0))
+    return {"intercepts": own, "intercept_scale": scale}
+
+
 def _one(rows: int) -> Array:
     return jnp.ones(())
 
@@ -245,12 +258,17 @@ def _zero(rows: int) -> Array:
     return jnp.zeros(())
 
 
+def _none(rows: int) -> Array:
+    return jnp.zeros(0)
+
+
 def gamma_process(
     *,
     rank: int,
     loadings: str = "gamma",
     intercepts: bool = False,
-    intercept_scale: float = 1.0,
+    intercept_scale: float | None = 1.0,
+    offsets: bool = False,
     noise_shape: float = 1.0,
     noise_rate: float = 1.0,
     fixed_noise: float | None = None,
@@ -265,7 +283,10 @@ def gamma_process(
       loadings: `gamma` (the paper): W_dk ~ G(gamma r_k, gamma), gamma ~ G(1, 1), so that no two
         rows are negatively correlated; or `signed`: W_dk ~ N(v_k, r_k^2).
       intercepts: whether rows have intercepts b_d ~ N(0, intercept_scale^2).
-      intercept_scale: the prior standard deviation of an intercept.
+      intercept_scale: the prior standard deviation of an intercept; None learns it, half-Cauchy of
+        scale one a priori.
+      offsets: whether columns have offsets too: a factor more, whose loading is alike in all rows
+        and N(0, 1) a priori, so that how far columns lie apart is learned.
       noise_shape: 1/sigma^2 ~ G(noise_shape, noise_rate).
       noise_rate: the rate of that gamma prior.
       fixed_noise: a known sigma^2; sigma is then held and has no prior.
@@ -279,7 +300,7 @@ def gamma_process(
     """
     at_least("rank", rank, 1)
     one_of("loadings", loadings, LOADINGS)
-    positive("intercept_scale", intercept_scale)
+    positive("intercept_scale", intercept_scale, optional=True)
     positive("noise_shape", noise_shape)
     positive("noise_rate", noise_rate)
     positive("fixed_noise", fixed_noise, optional=True)
@@ -290,7 +311,7 @@ def gamma_process(
     at_least("common", common, 0.0)
 
     held: dict[str, Callable[[int], Array]] = {"noise_scales": _one, "intercepts": jnp.zeros}
-    held["latent_means"] = _zero
+    held |= {"latent_means": _zero, "offsets": _none}
     layers = [_process(rank)]
     if loadings == "signed":
         layers.append(_signed_loadings(rank, common))
@@ -302,10 +323,13 @@ def gamma_process(
     else:
         deviation = math.sqrt(fixed_noise)
         held["sigma"] = lambda rows: jnp.asarray(deviation, float)
+    scale = 1.0 if intercept_scale is None else intercept_scale
+    held["intercept_scale"] = lambda rows: jnp.asarray(scale, float)
     if intercepts:
-        normal = dist.Normal(0.0, intercept_scale)
-        own = field(REAL, "intercepts", lambda p: normal, lambda rows, columns: (rows,))
-        layers.append({"intercepts": own})
+        layers.append(_intercepts(learned=intercept_scale is None))
+    if offsets:
+        normal = dist.Normal(0.0, 1.0)
+        layers.append({"offsets": field(REAL, "offsets", lambda p: normal, lambda *size: (1,))})
     if noise_spread > 0.0:
         spread = dist.LogNormal(0.0, noise_spread)
         own = field(POSITIVE, "noise_scales", lambda p: spread, lambda rows, columns: (columns,))
@@ -313,6 +337,7 @@ def gamma_process(
     settings = {
         "intercepts": intercepts,
         "intercept_scale": intercept_scale,
+        "offsets": offsets,
         "noise_shape": noise_shape,
         "noise_rate": noise_rate,
         "fixed_noise": fixed_noise,

@@ -155,9 +155,9 @@ def latent_posterior(parameters: Parameters, observations: Observations) -> Colu
 
 
 def _given(parameters: Parameters) -> tuple[Array, Array, Array, Array]:
-    """W, b, s2 and p."""
+    """W with the offsets of columns among its factors, b, s2 and p."""
     variance = parameters.noise() ** 2
-    return parameters.loadings, parameters.intercepts, variance, parameters.latent_means
+    return parameters.factors(), parameters.intercepts, variance, parameters.latent_means
 
 
 def _columns(solved: Solved) -> Columns:
@@ -171,8 +171,9 @@ def sample_columns(
     key: Array, parameters: Parameters, observations: Observations
 ) -> tuple[Columns, Array]:
     """The latent posteriors, and an exact draw of x_n [N, K] from each."""
-    normals = jax.random.normal(key, (parameters.loadings.shape[1], observations.columns))
-    solved = _solved(*_given(parameters), observations, normals)
+    given = _given(parameters)
+    normals = jax.random.normal(key, (given[0].shape[1], observations.columns))
+    solved = _solved(*given, observations, normals)
     return _columns(solved), (solved.solution + solved.draw).T
 
 
@@ -186,7 +187,7 @@ def sample_matrix(
     """
     latent_key, noise_key = jax.random.split(key)
     _, latents = sample_columns(latent_key, parameters, observations)
-    matrix = parameters.intercepts[:, None] + parameters.loadings @ latents.T
+    matrix = parameters.intercepts[:, None] + parameters.factors() @ latents.T
     if not entry_noise:
         return matrix
     noise = parameters.noise() * jax.random.normal(noise_key, matrix.shape)
@@ -211,7 +212,7 @@ def sample_matrices(
 
     On a CPU a few columns at a time: the random numbers of all of them would not fit in a cache.
     """
-    w, b, columns = parameters.loadings, parameters.intercepts, observations.columns
+    w, b, columns = parameters.factors(), parameters.intercepts, observations.columns
 
     def one_column(column: tuple) -> Array:
         key, covariance, count, average, sigma, mean = column
@@ -236,7 +237,7 @@ def entry_moments(parameters: Parameters, columns: Columns) -> tuple[Array, Arra
 
     w'C w is a sum over pairs of factors, for all entries one product of matrices.
     """
-    w = parameters.loadings
+    w = parameters.factors()
     (i, j), _ = upper_triangle(w.shape[1])
     mean = parameters.intercepts[:, None] + w @ columns.mean.T
     times = jnp.where(i == j, 1.0, 2.0)

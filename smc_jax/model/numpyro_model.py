@@ -15,7 +15,8 @@ def numpyro_model(
     rank: int,
     loadings: str = "gamma",
     intercepts: bool = False,
-    intercept_scale: float = 1.0,
+    intercept_scale: float | None = 1.0,
+    offsets: bool = False,
     noise_shape: float = 1.0,
     noise_rate: float = 1.0,
     fixed_noise: float | None = None,
@@ -30,7 +31,8 @@ def numpyro_model(
       rank: K.
       loadings: `gamma` or `signed`; `gamma_process` has this setting and all below too.
       intercepts: whether rows have intercepts.
-      intercept_scale: the prior standard deviation of an intercept.
+      intercept_scale: the prior standard deviation of an intercept, or None to learn it.
+      offsets: whether columns have offsets.
       noise_shape: the shape of the gamma prior of 1/sigma^2.
       noise_rate: the rate of that prior.
       fixed_noise: a known sigma^2.
@@ -72,10 +74,15 @@ def numpyro_model(
         sigma = sigma * numpyro.sample("noise_scales", scale.to_event(1))
     b = jnp.zeros(rows)
     if intercepts:
-        b = numpyro.sample(
-            "intercepts", dist.Normal(0.0, intercept_scale).expand([rows]).to_event(1)
-        )
-    x = numpyro.sample("latents", dist.Normal(0.0, 1.0).expand([columns, rank]).to_event(2))
+        scale = intercept_scale
+        if scale is None:
+            scale = numpyro.sample("intercept_scale", dist.HalfCauchy(1.0))
+        b = numpyro.sample("intercepts", dist.Normal(0.0, scale).expand([rows]).to_event(1))
+    if offsets:
+        alike = numpyro.sample("offsets", dist.Normal(0.0, 1.0).expand([1]).to_event(1))
+        w = jnp.concatenate([w, jnp.broadcast_to(alike, (rows, 1))], axis=1)
+    normal = dist.Normal(0.0, 1.0).expand([columns, w.shape[1]])
+    x = numpyro.sample("latents", normal.to_event(2))
     matrix = b[:, None] + w @ x.T
     seen = dist.Normal(matrix, sigma).mask(observations.seen()).to_event(2)
     numpyro.sample("values", seen, obs=observations.average())

@@ -26,7 +26,15 @@ class Parameters(NamedTuple):
     sigma: Array  # []  noise standard deviation
     intercepts: Array  # [D]  b, zeros where the model has none
     noise_scales: Array  # [N]  of each column's noise, in sigmas; [] one where it is the same
-    latent_means: Array  # [N, K]  p, of the latent columns a priori; [] zero where they have none
+    latent_means: Array  # [N, K + M]  p, of the latents a priori; [] zero where they have none
+    intercept_scale: Array  # []  the standard deviation of an intercept a priori
+    offsets: Array  # [M]  what the rows load alike on the offsets of columns; M is 0 or 1
+
+    def factors(self) -> Array:
+        """All loadings [..., D, K + M]: W, and those that are alike in all rows."""
+        size = *self.loadings.shape[:-1], self.offsets.shape[-1]
+        alike = jnp.broadcast_to(self.offsets[..., None, :], size)
+        return jnp.concatenate([self.loadings, alike], axis=-1)
 
     def noise(self) -> Array:
         """Standard deviation of the noise in each column [N], or [] in all of them."""
@@ -50,6 +58,8 @@ class Parameters(NamedTuple):
             strengths=scale * self.strengths,
             sigma=scale * self.sigma,
             intercepts=centre + scale * self.intercepts,
+            intercept_scale=scale * self.intercept_scale,
+            offsets=scale * self.offsets,
         )
 
     @classmethod
@@ -59,7 +69,8 @@ class Parameters(NamedTuple):
         ones = dict.fromkeys(cls._fields, jnp.ones((), loadings.dtype))
         b = jnp.zeros(rows, loadings.dtype) if intercepts is None else intercepts
         own = {"loadings": loadings, "sigma": sigma, "intercepts": b}
-        own |= {"latent_means": jnp.zeros((), loadings.dtype)}
+        none = {"latent_means": (), "offsets": 0}
+        own |= {name: jnp.zeros(size, loadings.dtype) for name, size in none.items()}
         return cls(**ones | own | {"strengths": jnp.ones(k, loadings.dtype)})
 
 

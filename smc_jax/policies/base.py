@@ -129,7 +129,7 @@ def predictor(
         def one(parameters: Parameters) -> Mixture:
             own = parameters.at_columns(columns)
             mean, covariance = gaussian.latent_posterior(own, seen)  # [M, K] and [M, K, K]
-            w = own.loadings[rows]
+            w = own.factors()[rows]
             variance = jnp.einsum("mk,mkl,ml->m", w, covariance, w)
             noise = jnp.broadcast_to(own.noise(), rows.shape)
             expected = own.intercepts[rows] + (w * mean).sum(1)

@@ -64,7 +64,7 @@ def condition(key: Array, ensemble: Ensemble, outcome: Outcome) -> tuple[Ensembl
         return gaussian.absorb(
             key,
             column,
-            parameters.loadings[outcome.row],
+            parameters.factors()[outcome.row],
             outcome.value - parameters.intercepts[outcome.row],
             parameters.noise_at(n) ** 2,
             outcome.weight,
@@ -80,7 +80,7 @@ def expect(ensemble: Ensemble, row: Array, n: Array) -> tuple[Ensemble, Predicti
     """
 
     def one(parameters: Parameters, column: gaussian.Column) -> gaussian.Column:
-        return gaussian.expect(column, parameters.loadings[row], parameters.noise_at(n) ** 2)
+        return gaussian.expect(column, parameters.factors()[row], parameters.noise_at(n) ** 2)
 
     return _with_column(ensemble, n, jax.vmap(one))
 
@@ -124,7 +124,7 @@ def predict(ensemble: Ensemble) -> Prediction:
 def predict_one(parameters: Parameters, column: gaussian.Column) -> Prediction:
     """The predictions [D, N] of one draw."""
     columns = gaussian.Columns(column.mean, column.covariance)
-    sample = parameters.intercepts[:, None] + parameters.loadings @ column.sample.T
+    sample = parameters.intercepts[:, None] + parameters.factors() @ column.sample.T
     return Prediction(*gaussian.entry_moments(parameters, columns), sample)
 
 
@@ -136,7 +136,7 @@ def predict_column(ensemble: Ensemble, n: Array) -> Prediction:
 
 def _predict_column(parameters: Parameters, column: gaussian.Column) -> Prediction:
     """The predictions [S, D] for one column."""
-    w, b = parameters.loadings, parameters.intercepts
+    w, b = parameters.factors(), parameters.intercepts
     foreseen = gaussian.Column(jnp.einsum("sdk,skl->sdl", w, column.block))
     variance = (foreseen.covariance * w).sum(-1)
     return Prediction(b + foreseen.mean, variance, b + foreseen.sample)

@@ -88,7 +88,8 @@ def _condition(
 ) -> PointState:
     """Conditions the posterior and the matrices of one column on one more value."""
     row, n, parameters = outcome.row, outcome.column, state.parameters
-    w, loading, sigma = parameters.loadings, parameters.loadings[row], parameters.noise_at(n)
+    w, sigma = parameters.factors(), parameters.noise_at(n)
+    loading = w[row]
     covariance = lax.dynamic_index_in_dim(state.covariance, n, 0, keepdims=False)
     reach = covariance @ loading
     covariance = covariance - jnp.outer(gain(reach, loading, sigma**2, outcome.weight), reach)

@@ -38,7 +38,9 @@ def make_svi(model=MODEL, optimiser="adam", **settings):
 def small_q(seed, model, rows):
     """A q with different means and scales everywhere."""
     rng = np.random.default_rng(seed)
-    shapes = Parameters((rows, model.rank), (model.rank,), (), (), (), (), (rows,), (), ())
+    shapes = Parameters(
+        (rows, model.rank), (model.rank,), (), (), (), (), (rows,), (), (), (), (0,)
+    )
     template = Parameters(*(jnp.asarray(rng.uniform(0.5, 1.5, shape)) for shape in shapes))
     mean = model.unconstrain(template)
     return Variational(

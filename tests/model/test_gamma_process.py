@@ -18,6 +18,7 @@ from problems import (
     in_column,
     make_problem,
     with_column_noise,
+    with_offsets,
 )
 
 from smc_jax.model.gamma_process import gamma_process, log_upper_tail, sigma_prior
@@ -33,6 +34,9 @@ VARIANTS = {
     "signed": {"loadings": "signed"},
     "signed, intercepts": {"loadings": "signed", "intercepts": True},
     "signed, rows alike": {"loadings": "signed", "common": 4.0},
+    "intercepts, their scale learned": {"intercepts": True, "intercept_scale": None},
+    "offsets": {"offsets": True},
+    "signed, offsets": {"loadings": "signed", "common": 4.0, "offsets": True},
     "noise bound": {"noise_bound": 0.5},
     "column noise": {"noise_spread": 0.6},
     "column noise, fixed": {"noise_spread": 0.6, "fixed_noise": 0.09},
@@ -54,6 +58,10 @@ def problem_for(settings, seed=0):
         )
     if "noise_spread" in settings:
         parameters = with_column_noise(parameters, observations.columns)
+    if "offsets" in settings:
+        parameters = with_offsets(parameters, -0.4)
+    scale = settings.get("intercept_scale", 1.0)
+    parameters = parameters._replace(intercept_scale=jnp.asarray(1.3 if scale is None else scale))
     return parameters, observations, looks
 
 
@@ -85,9 +93,11 @@ def log_prior_by_hand(parameters, settings, rank):
         if "noise_bound" in settings:
             value -= scipy_gamma(shape, rate).logsf(1.0 / settings["noise_bound"])
     if "intercepts" in settings:
-        value += (
-            scipy.stats.norm(0, settings.get("intercept_scale", 1.0)).logpdf(p.intercepts).sum()
-        )
+        value += scipy.stats.norm(0, p.intercept_scale).logpdf(p.intercepts).sum()
+        if settings.get("intercept_scale", 1.0) is None:
+            value += scipy.stats.halfcauchy.logpdf(p.intercept_scale)
+    if "offsets" in settings:
+        value += scipy.stats.norm.logpdf(p.offsets).sum()
     if "noise_spread" in settings:
         value += scipy.stats.lognorm(settings["noise_spread"]).logpdf(p.noise_scales).sum()
     return value
@@ -120,6 +130,9 @@ def test_round_trip_and_held_fields(settings):
     assert (unconstrained.intercepts is None) == ("intercepts" not in settings)
     assert (unconstrained.gamma is None) == ("loadings" in settings)
     assert (unconstrained.noise_scales is None) == ("noise_spread" not in settings)
+    assert (unconstrained.offsets is None) == ("offsets" not in settings)
+    learned = settings.get("intercept_scale", 1.0) is None
+    assert (unconstrained.intercept_scale is None) == (not learned)
     chex.assert_trees_all_close(model.constrain(unconstrained), parameters, rtol=1e-12)
     again = model.unconstrain(model.constrain(unconstrained))
     chex.assert_trees_all_close(again, unconstrained, rtol=1e-12)
@@ -163,10 +176,10 @@ def test_log_joint_integrates_the_latents_out(settings):
     """log p(Y, theta) = log p(Y, X, theta) - log p(X | Y, theta) at any X, theta."""
     parameters, observations, looks = problem_for(settings, seed=4)
     model = gamma_process(rank=3, **settings)
-    latents = np.random.default_rng(5).normal(size=(5, 3))
+    latents = np.random.default_rng(5).normal(size=(5, 4 if "offsets" in settings else 3))
 
     def alone(n):
-        return in_column(parameters, n) if "noise_spread" in settings else parameters
+        return in_column(parameters, n)
 
     sites = {**parameters._asdict(), "latents": latents}
     del sites["latent_means"]
@@ -178,6 +191,10 @@ def test_log_joint_integrates_the_latents_out(settings):
         del sites["gamma"]
     if "noise_spread" not in settings:
         del sites["noise_scales"]
+    if "offsets" not in settings:
+        del sites["offsets"]
+    if settings.get("intercept_scale", 1.0) is not None:
+        del sites["intercept_scale"]
     program = functools.partial(numpyro_model, rank=3, **settings)
     shared = None
     if "common" in settings:  # at any v too: log p(v | W) of the normal posterior is in closed form
@@ -245,7 +262,8 @@ def test_small_shapes_do_not_underflow(prior_draws):
     """Plain float32 gamma draws are 0 for 42 % of the draws at shape 0.01; ours never are."""
     w, r, gamma = prior_draws.loadings, prior_draws.strengths, prior_draws.gamma
     assert ((gamma[:, None] * r) < 0.01).mean() > 0.1
-    for values in prior_draws._replace(intercepts=np.ones(1), latent_means=np.ones(1)):
+    not_gamma = dict.fromkeys(["intercepts", "latent_means", "offsets"], np.ones(1))
+    for values in prior_draws._replace(**not_gamma):
         assert np.isfinite(values).all()
         assert (values > 0).all()
     # At the floor as often as the gamma distribution is below it: |z| < 4, false alarm 6e-5.

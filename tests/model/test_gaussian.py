@@ -22,6 +22,7 @@ from problems import (
     padded,
     with_column_noise,
     with_latent_means,
+    with_offsets,
 )
 
 from smc_jax.model import gaussian
@@ -33,7 +34,7 @@ posterior = jax.jit(gaussian.latent_posterior)
 
 @jax.jit
 def likelihood_of(parameters, observations):
-    w, b, variance = parameters.loadings, parameters.intercepts, parameters.noise() ** 2
+    w, b, variance = parameters.factors(), parameters.intercepts, parameters.noise() ** 2
     return gaussian.log_likelihood(w, b, variance, observations, parameters.latent_means)
 
 
@@ -95,16 +96,18 @@ def test_columns_with_a_noise_of_their_own():
 
 
 @pytest.mark.usefixtures("x64")
-def test_latents_with_means_of_their_own():
+@pytest.mark.parametrize("offsets", [False, True])
+def test_latents_with_means_of_their_own(offsets):
     """Likelihood, gradient, posterior and draws are those of columns around b + W p."""
     parameters, observations, looks = make_problem(2)
+    parameters = with_offsets(parameters) if offsets else parameters
     parameters = with_latent_means(with_column_noise(parameters, len(looks)), len(looks))
     each = [in_column(parameters, n) for n in range(len(looks))]
     dense = [dense_log_likelihood(one, [look]) for one, look in zip(each, looks, strict=True)]
     np.testing.assert_allclose(likelihood_of(parameters, observations), sum(dense), rtol=1e-11)
 
     variance = parameters.noise() ** 2
-    arguments = (parameters.loadings, parameters.intercepts, variance, parameters.latent_means)
+    arguments = (parameters.factors(), parameters.intercepts, variance, parameters.latent_means)
 
     def fast(arguments):
         w, b, variance, means = arguments
@@ -122,10 +125,12 @@ def test_latents_with_means_of_their_own():
         np.testing.assert_allclose(columns.covariance[n], covariance, atol=1e-12)
 
 
+@pytest.mark.parametrize("offsets", [False, True])
 @pytest.mark.parametrize("way", ["one by one", "many at once"])
-def test_draws_of_latents_with_means(way):
+def test_draws_of_latents_with_means(way, offsets):
     """Moments of 4000 draws of a seen and of an unseen column, each at |z| < 5."""
     parameters, observations, looks = make_problem(3, repeats=False)
+    parameters = with_offsets(parameters) if offsets else parameters
     parameters = with_latent_means(parameters, len(looks))
     key = jax.random.key(0)
     if way == "one by one":

@@ -22,9 +22,16 @@ from smc_jax.model.gamma_process import gamma_process
 from smc_jax.model.parameters import LOG_RANGE, POSITIVE, REAL, Parameters, field
 
 ROWS, COLUMNS, RANK = 5, 4, 3
-SHAPES = Parameters((ROWS, RANK), (RANK,), (), (), (), (), (ROWS,), (COLUMNS,), ())
+SHAPES = Parameters((ROWS, RANK), (RANK,), (), (), (), (), (ROWS,), (COLUMNS,), (), (), (1,))
 MODELS = {
-    kind: gamma_process(rank=RANK, loadings=kind, intercepts=True, noise_spread=0.5)
+    kind: gamma_process(
+        rank=RANK,
+        loadings=kind,
+        intercepts=True,
+        intercept_scale=None,
+        offsets=True,
+        noise_spread=0.5,
+    )
     for kind in ("gamma", "signed")
 }
 FIELDS = [(kind, name) for kind, model in MODELS.items() for name in model.free()]
@@ -67,7 +74,7 @@ def test_a_field_goes_to_the_real_line_and_back(kind, name):
     value = bijector.forward(u)
     np.testing.assert_allclose(bijector.inverse(value), u, rtol=1e-12)
     np.testing.assert_allclose(bijector.forward(bijector.inverse(value)), value, rtol=1e-12)
-    if name != "intercepts" and (kind, name) != ("signed", "loadings"):
+    if name not in ("intercepts", "offsets") and (kind, name) != ("signed", "loadings"):
         assert (value > 0).all()
 
 
@@ -149,7 +156,7 @@ def test_plain_parameters(precision):
         plain = Parameters.plain(w, sigma)
         assert {x.dtype for x in plain} == {jnp.dtype(precision)}
         for name, value in plain._asdict().items():
-            shape = () if name == "noise_scales" else getattr(SHAPES, name)
+            shape = {"noise_scales": (), "offsets": (0,)}.get(name, getattr(SHAPES, name))
             assert value.shape == shape, name
         assert not plain.intercepts.any()
         assert plain.noise() == sigma
