@@ -30,7 +30,8 @@ from numpyro.infer.autoguide import AutoNormal
 from benchmarks import timing
 from smc_jax.beliefs import starts, variational
 from smc_jax.data.synthetic import synthetic
-from smc_jax.model.gamma_process import gamma_process, sigma_prior
+from smc_jax.model.gamma_process import gamma_process
+from smc_jax.model.noise_prior import sigma_prior
 from smc_jax.model.parameters import Parameters
 from smc_jax.observations import Observations
 

@@ -29,6 +29,9 @@ from smc_jax.observations import Observations
 
 WALKS = 4  # Metropolis steps for each parameter without a conjugate prior, in a sweep
 NONE = Features()
+# Columns' noise scales lie within that many prior deviations: where a column shows one value over
+# and over its scale would go to zero, and its precision beyond what float32 can solve with.
+FARTHEST = 4.0
 WIDTH = 2.4  # of a step, in standard deviations of a normal with the curvature of its target
 
 
@@ -219,7 +222,8 @@ def sample_noise(key: Array, state: State, data: Observations, prior: Prior) -> 
 
         def of_log_scale(log_t: Array) -> Array:
             misfit = 0.5 * squares * jnp.exp(-2.0 * log_t) / given.sigma**2
-            return -number * log_t - misfit - 0.5 * (log_t / prior.noise_spread) ** 2
+            inside = -number * log_t - misfit - 0.5 * (log_t / prior.noise_spread) ** 2
+            return jnp.where(jnp.abs(log_t) <= FARTHEST * prior.noise_spread, inside, -jnp.inf)
 
         width = WIDTH / jnp.sqrt(2.0 * number + prior.noise_spread**-2)
         log_t = walk(scale_key, jnp.log(given.noise_scales), of_log_scale, width)

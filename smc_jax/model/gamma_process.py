@@ -1,27 +1,23 @@
 """The factor model with a gamma process on its factors: priors, density, unconstrained space."""
 
 import functools
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
-import scipy.special
-from jax import Array, lax
-from jax.scipy.special import gammaincc
+from jax import Array
 
 from smc_jax.checks import at_least, one_of, positive
 from smc_jax.model.gaussian import log_likelihood
+from smc_jax.model.noise_prior import noise_prior
 from smc_jax.model.parameters import (
-    LOG_RANGE,
     POSITIVE,
     REAL,
     Field,
     Layer,
     Parameters,
-    below,
     field,
     log_tail,
 )
@@ -111,73 +107,6 @@ class Model(NamedTuple):
         """log p(Y, theta(u)) + log |d theta / d u|."""
         likelihood = self.log_likelihood(self.constrain(unconstrained), observations)
         return likelihood + self.log_density(unconstrained)
-
-
-def sigma_prior(shape: float, rate: float) -> dist.Distribution:
-    """sigma where 1/sigma^2 ~ G(shape, rate)."""
-    power = dist.transforms.PowerTransform(-0.5)
-    return dist.TransformedDistribution(dist.Gamma(shape, rate), power)
-
-
-def log_upper_tail(shape: float, least: float) -> float:
-    """log P(x >= least) for x ~ G(shape, 1), in float64, also where the tail itself is 0 there."""
-    tail = float(scipy.special.gammaincc(shape, least))
-    if tail > 1e-290:
-        return math.log(tail)
-    # Gamma(a, x) = x^(a-1) e^-x (1 + (a-1)/x + ...), whose next term is of the size x^-2.
-    leading = (shape - 1.0) * math.log(least) - least
-    return leading - math.lgamma(shape) + math.log1p((shape - 1.0) / least)
-
-
-def _upper_tail_draw(key: Array, shape: float, least: float) -> Array:
-    """x ~ G(shape, 1) given that x >= least, for a least above the shape.
-
-    An exponential excess of the rate that the density has at `least` is proposed until one is
-    accepted: for shapes below one it is accepted less often than always because the density falls
-    faster, for shapes above one because it falls slower at first.
-    """
-    rate = 1.0 - max(shape - 1.0, 0.0) / least
-
-    def propose(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        key, _, _ = state
-        key, own_key, accept_key = jax.random.split(key, 3)
-        excess = jax.random.exponential(own_key) / rate
-        log_ratio = (shape - 1.0) * jnp.log1p(excess / least) - (1.0 - rate) * excess
-        return key, excess, jnp.log(jax.random.uniform(accept_key)) < log_ratio
-
-    begun = propose((key, jnp.zeros(()), jnp.zeros((), bool)))
-    return least + lax.while_loop(lambda state: ~state[2], propose, begun)[1]
-
-
-def _sigma(shape: float, rate: float, bound: float | None) -> Field:
-    """sigma with its prior, given that sigma^2 is at most the bound where there is one."""
-    whole = sigma_prior(shape, rate)
-    if bound is None:
-        return field(POSITIVE, "sigma", lambda p: whole)
-    least = rate / bound  # of rate / sigma^2 ~ G(shape, 1)
-    log_inside = log_upper_tail(shape, least)
-
-    def by_bisection(key: Array) -> Array:
-        """The number whose upper tail has a uniform part of the mass inside."""
-        tail = math.exp(log_inside) * jax.random.uniform(key)
-
-        def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
-            middle = 0.5 * (ends[0] + ends[1])  # of the logarithm
-            heavy = gammaincc(shape, jnp.exp(middle)) > tail
-            return jnp.where(heavy, middle, ends[0]), jnp.where(heavy, ends[1], middle)
-
-        ends = jnp.asarray(math.log(least), float), jnp.asarray(LOG_RANGE, float)
-        return jnp.exp(lax.fori_loop(0, 60, halve, ends)[0])
-
-    def draw(key: Array, others: Parameters, rows: int, columns: int) -> Array:
-        # Far out the tail is a small number, which bisection cannot tell from zero.
-        x = _upper_tail_draw(key, shape, least) if least > shape else by_bisection(key)
-        return jnp.sqrt(rate / x)
-
-    def log_prob(parameters: Parameters) -> Array:
-        return whole.log_prob(parameters.sigma) - log_inside
-
-    return Field(below(math.sqrt(bound)), log_prob, draw)
 
 
 def signed_log_density(loadings: Array, strengths: Array, common: float) -> Array:
@@ -295,34 +224,29 @@ def gamma_process(
         values where these are standardised.
       noise_spread: where it is positive, the noise of column n has the standard deviation
         sigma t_n with log t_n ~ N(0, noise_spread^2): some users rate more evenly than others.
+        Gibbs sampling keeps log t_n within four deviations.
       common: of signed loadings, v_k ~ N(0, common r_k^2), integrated out: how much of a factor
         all rows share. At 0 rows are uncorrelated a priori.
     """
     at_least("rank", rank, 1)
     one_of("loadings", loadings, LOADINGS)
     positive("intercept_scale", intercept_scale, optional=True)
-    positive("noise_shape", noise_shape)
-    positive("noise_rate", noise_rate)
-    positive("fixed_noise", fixed_noise, optional=True)
-    positive("noise_bound", noise_bound, optional=True)
-    if fixed_noise is not None and noise_bound is not None:
-        raise ValueError("noise_bound: the noise is fixed already; give noise_bound or fixed_noise")
-    at_least("noise_spread", noise_spread, 0.0)
     at_least("common", common, 0.0)
+    noise: dict[str, Any] = {
+        "noise_shape": noise_shape,
+        "noise_rate": noise_rate,
+        "fixed_noise": fixed_noise,
+    }
+    noise |= {"noise_bound": noise_bound, "noise_spread": noise_spread}
 
-    held: dict[str, Callable[[int], Array]] = {"noise_scales": _one, "intercepts": jnp.zeros}
-    held |= {"latent_means": _zero, "offsets": _none}
+    noise_layers, held = noise_prior(**noise)
+    held |= {"intercepts": jnp.zeros, "latent_means": _zero, "offsets": _none}
     layers = [_process(rank)]
     if loadings == "signed":
         layers.append(_signed_loadings(rank, common))
         held["gamma"] = _one
     else:
         layers.append(_gamma_loadings(rank))
-    if fixed_noise is None:
-        layers.append({"sigma": _sigma(noise_shape, noise_rate, noise_bound)})
-    else:
-        deviation = math.sqrt(fixed_noise)
-        held["sigma"] = lambda rows: jnp.asarray(deviation, float)
     scale = 1.0 if intercept_scale is None else intercept_scale
     held["intercept_scale"] = lambda rows: jnp.asarray(scale, float)
     if intercepts:
@@ -330,19 +254,11 @@ def gamma_process(
     if offsets:
         normal = dist.Normal(0.0, 1.0)
         layers.append({"offsets": field(REAL, "offsets", lambda p: normal, lambda *size: (1,))})
-    if noise_spread > 0.0:
-        spread = dist.LogNormal(0.0, noise_spread)
-        own = field(POSITIVE, "noise_scales", lambda p: spread, lambda rows, columns: (columns,))
-        layers.append({"noise_scales": own})
     settings = {
         "intercepts": intercepts,
         "intercept_scale": intercept_scale,
         "offsets": offsets,
-        "noise_shape": noise_shape,
-        "noise_rate": noise_rate,
-        "fixed_noise": fixed_noise,
-        "noise_bound": noise_bound,
-        "noise_spread": noise_spread,
         "common": common,
+        **noise,
     }
-    return Model(rank, tuple(layers), held, settings)
+    return Model(rank, (*layers, *noise_layers), held, settings)

@@ -5,7 +5,7 @@ import numpyro
 import numpyro.distributions as dist
 from jax import Array
 
-from smc_jax.model.gamma_process import log_upper_tail, sigma_prior
+from smc_jax.model.noise_prior import log_upper_tail, sigma_prior
 from smc_jax.observations import Observations
 
 

@@ -51,12 +51,15 @@ def _seeds_over(
 
     def over(function: Callable[..., Any]) -> Callable[..., Any]:
         def on_one_device(arguments: Any) -> Any:
-            width = vmap_width or jax.tree.leaves(arguments)[0].shape[0]
+            seeds = jax.tree.leaves(arguments)[0].shape[0]
+            width = vmap_width or seeds
             if width == 1:  # a vmap of one would update slices of a carry by way of copies
                 return lax.map(function, arguments)
-            grouped = jax.tree.map(lambda x: x.reshape(-1, width, *x.shape[1:]), arguments)
+            grouped = jax.tree.map(
+                lambda x: x.reshape(seeds // width, width, *x.shape[1:]), arguments
+            )
             results = lax.map(jax.vmap(function), grouped)
-            return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), results)
+            return jax.tree.map(lambda x: x.reshape(seeds, *x.shape[2:]), results)
 
         spec = PartitionSpec("seeds")
         sharded = jax.shard_map(

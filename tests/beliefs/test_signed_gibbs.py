@@ -306,3 +306,18 @@ def test_a_known_noise_stays_known():
     belief = signed_gibbs(model, starts.spectral(model), draws=2, sweeps=2, first_sweeps=2)
     state = belief.refit(jax.random.key(1), belief.init(jax.random.key(0), DATA), DATA)
     np.testing.assert_allclose(state.draws.sigma, 0.5)
+
+
+def test_columns_of_one_value_do_not_end_in_infinite_precision():
+    """200 looks at the same number in most columns; the others vary."""
+    rng = np.random.default_rng(0)
+    table = np.ones((200, 30))
+    table[:, 20:] = rng.normal(size=(200, 10))
+    data = Observations.from_matrix(jnp.asarray(table), np.ones(table.shape, bool))
+    model = gamma_process(rank=4, loadings="signed", intercepts=True, noise_spread=0.25)
+    belief = signed_gibbs(model, starts.spectral(model), draws=4, sweeps=5, first_sweeps=200)
+    state = jax.jit(belief.refit)(jax.random.key(1), belief.init(jax.random.key(0), data), data)
+    assert belief.diagnose(state).finite
+    smallest = np.exp(-conditionals.FARTHEST * 0.25)
+    assert (np.asarray(state.draws.noise_scales) >= 0.99 * smallest).all()
+    np.testing.assert_allclose(state.draws.noise_scales[:, :20].mean(), smallest, rtol=0.2)

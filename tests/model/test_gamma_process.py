@@ -21,7 +21,8 @@ from problems import (
     with_offsets,
 )
 
-from smc_jax.model.gamma_process import gamma_process, log_upper_tail, sigma_prior
+from smc_jax.model.gamma_process import gamma_process
+from smc_jax.model.noise_prior import log_upper_tail, sigma_prior
 from smc_jax.model.numpyro_model import numpyro_model
 from smc_jax.model.parameters import LOG_RANGE
 
