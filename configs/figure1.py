@@ -8,16 +8,22 @@ With --config.horizon_reading=true_rank the horizon is K* (N + D - K*) in the pa
 picks by Thompson draws, as in the paper, by IDS and greedily. `ids_paper` is IDS to the letter.
 
 Expected (seeds 0-9), regret at 100 % of the horizon of 2,600, by true rank:
-                1      5     10     15     20
-  ids           310    237    294    390    546
-  thompson      367    312    424    559    725
-  oracle        343    273    378    500    622
-  empirical     479    585    831    997   1243
-  optspace      499    765    982   1181   1374
-  particle      456    465    657    786    952
-  icf           444    404    668    853   1033
-  greedy        334    286    353    485    615
-  random       1072   2062   2881   3510   4070
+                          1      5     10     15     20
+  ids                     308    230    273    325    423
+  ids_paper               370    562    784   1014    987
+  thompson                358    302    417    521    678
+  greedy                  326    267    317    392    491
+  oracle                  343    273    378    500    622
+  oracle_ids              318    217    244    291    347
+  oracle_greedy           324    217    265    302    383
+  mean_oracle             340    257    359    461    592
+  mean_oracle_ids         311    206    230    267    313
+  mean_oracle_greedy      316    221    262    292    334
+  empirical               473    582    826   1003   1221
+  optspace                490    720   1041   1218   1296
+  particle                456    465    657    786    952
+  icf                     444    404    668    853   1033
+  random                 1072   2062   2881   3510   4070
 
 Each baseline's own settings were chosen on development seeds 1000-1003 at true ranks 1, 5 and 20,
 by the mean regret at 100 % of the horizon over the three (the geometric mean chooses the same):
