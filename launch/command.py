@@ -17,6 +17,7 @@ from smc_jax.simulation.sweep import ClosedChoiceError
 
 Result = TypeVar("Result")
 HELP = ("-h", "-help", "--help", "-?", "--helpfull", "-helpfull")
+NONE = re.compile(r"--config\.([\w.]+)=None")
 
 
 def fail(message: str) -> NoReturn:
@@ -34,6 +35,9 @@ def parse(arguments: Sequence[str], usage: Callable[[ConfigDict | None], str]) -
     """
     asked = [argument for argument in arguments if argument not in HELP]
     helps = len(asked) < len(arguments)
+    # The parser of a number does not know None, which has a meaning for some fields.
+    none = [found[1] for argument in asked if (found := NONE.fullmatch(argument))]
+    asked = [argument for argument in asked if not NONE.fullmatch(argument)]
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # where policies from outside are looked for
     config = None
@@ -42,6 +46,7 @@ def parse(arguments: Sequence[str], usage: Callable[[ConfigDict | None], str]) -
         if "config" in flags.FLAGS and flags.FLAGS.config is not None:
             flags.FLAGS.config.policies  # noqa: B018  a missing file is reported at first use
             config = flags.FLAGS.config
+            config.update_from_flattened_dict(dict.fromkeys(none))
     except Exception as error:  # a config file is Python: reading it can raise anything
         if not helps:
             fail(_complaint(error))
@@ -65,7 +70,11 @@ def _complaint(error: Exception) -> str:
     flag, raised, trace = text.partition("Error whilst parsing config file:")
     if raised:
         last = trace.strip().splitlines()[-1]
+        if "get_config() takes 0 positional arguments" in last:
+            return f"{flag}this config has no variants; leave out what is behind the colon"
         return flag + (last.partition(": ")[2] or last)
+    if unknown := re.match(r"Unknown command line flag '(\w+)'", text):
+        return f"no such flag: --{unknown[1]}; a field of the config is --config.FIELD=VALUE"
     return text
 
 

@@ -395,14 +395,21 @@ def test_a_platform_that_is_missing_costs_one_line(tmp_path, monkeypatch, platfo
         ),
         (
             [f"{CONFIG}:paper", "--workdir=new"],
-            "synthetic.py:paper: get_config() takes 0 positional arguments but 1 was given\n",
+            "synthetic.py:paper: this config has no variants; leave out what is behind the colon\n",
         ),
+        (
+            [CONFIG, "--workdir=new", "--seeds=3"],
+            "error: no such flag: --seeds; a field of the config is --config.FIELD=VALUE\n",
+        ),
+        ([CONFIG, "--workdir=new", "--config.seeds=None"], "config.seeds: must be of type int"),
+        ([CONFIG, "--workdir=new", "--config.idss.best_of=None"], "no such config field: idss"),
         ([], "--config"),
         ([CONFIG, "--workdir=", "--config.policies=random", "--config.seeds=1"], "--workdir"),
         ([CONFIG.replace("synthetic", "figure1"), "--workdir=new"], "launch.figure"),
     ],
     ids=[
-        *("type", "similar", "field", "scope", "file", "model", "models", "flags", "workdir"),
+        *("type", "similar", "field", "scope", "file", "model", "models", "flag", "none"),
+        *("none of nothing", "flags", "workdir"),
         "figure",
     ],
 )
@@ -415,3 +422,16 @@ def test_bad_input_costs_one_line_and_status_2(tmp_path, arguments, named):
     assert "Traceback" not in complaint
     assert printed == ""
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_field_that_may_be_none_is_set_to_none_by_a_flag(tmp_path):
+    fields = {"rows": 5, "columns": 6, "rank": 2, "true_rank": 1, "seeds": 1, "refits": 2}
+    line = [f"--config.{name}={value}" for name, value in fields.items()]
+    none = ["--config.ids.best_of=None", "--config.model.intercept_scale=None"]
+    process = begin(CONFIG, "--workdir=new", "--config.policies=random", *line, *none, cwd=tmp_path)
+    _, complaint = process.communicate()
+    assert process.returncode == 0, complaint
+    kept = json.loads((tmp_path / "new" / "config.json").read_text())
+    kept = kept.get("config", kept)
+    assert kept["ids"]["best_of"] is None
+    assert kept["model"]["intercept_scale"] is None
