@@ -44,8 +44,10 @@ def check_ask(number: Any, token: str | None, expires: float | None) -> None:
         raise CampaignError("token: must be a name, got an empty text; leave it out")
 
 
-def check_same(token: str, asked: dict[str, Any], wanted: dict[str, Any]) -> None:
-    """Refuses a token of an ask that was asked for something else."""
+def check_same(token: str, asked: dict[str, Any] | None, wanted: dict[str, Any]) -> None:
+    """Refuses a token of an ask that was asked for something else, where that is known."""
+    if not asked:
+        return
     plain = json.loads(json.dumps(wanted))  # as it comes back from the log
     differ = [name for name in plain if asked.get(name) != plain[name]]
     if differ:

@@ -15,9 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import ndtri
 
-from smc_jax.campaign.engine import Engine
+from smc_jax.campaign.engine import NONE, Engine
 from smc_jax.campaign.matrix import Matrix
 from smc_jax.campaign.types import Calibration
+from smc_jax.model.features import Features
 
 FOLDS = 5
 MANY = 30_000  # known entries from which one fold says enough
@@ -116,7 +117,11 @@ def folds_of(matrix: Matrix) -> int:
 
 
 def errors_of(
-    key: jax.Array, engine: Engine, matrix: Matrix, on_fold: Callable[[int], None]
+    key: jax.Array,
+    engine: Engine,
+    matrix: Matrix,
+    on_fold: Callable[[int], None],
+    features: Features = NONE,
 ) -> Errors:
     """The errors of the model on known entries that it is fitted without, fold by fold.
 
@@ -135,7 +140,7 @@ def errors_of(
         row, column = entries[fold::FOLDS][:CHECKED].T
         hidden = jnp.zeros(matrix.known.shape, bool).at[row, column].set(True)
         shown = matrix.data.without(hidden)
-        fit = engine.fit(fit_key, shown)
+        fit = engine.fit(fit_key, shown, features)
         room = CHECKED if row.size > CHECKED // 8 else CHECKED // 8
         where = (jnp.asarray(np.resize(x, room)) for x in (row, column))
         predicted = engine.predict(predict_key, fit, shown, *where)

@@ -7,14 +7,15 @@ from collections.abc import Iterable, Sequence
 from os import PathLike
 from typing import Any, Self
 
-from smc_jax.campaign import outlook
+from smc_jax.campaign import described, outlook
 from smc_jax.campaign.answers import joined, no_records, notes_of, records_of
 from smc_jax.campaign.batch import Batch, Path, at_least_one, check_ask, check_same, user
 from smc_jax.campaign.calibration import Calibrator
 from smc_jax.campaign.engine import Survey
 from smc_jax.campaign.exporting import export_lines
-from smc_jax.campaign.forecast import FEWEST, OnFit, cache_beside, forecast, is_enough
+from smc_jax.campaign.forecast import OnFit, cache_beside, forecast, is_enough
 from smc_jax.campaign.log import Added
+from smc_jax.campaign.making import made_campaign
 from smc_jax.campaign.plates import Plates
 from smc_jax.campaign.report import report_html
 from smc_jax.campaign.reporting import report_data
@@ -66,27 +67,29 @@ class Campaign:
 
     @classmethod
     def new(
-        cls, path: Path, table: Path | None = None, *, source: str | None = None, **settings: Any
+        cls,
+        path: Path,
+        table: Path | None = None,
+        *,
+        row_features: Path | None = None,
+        column_features: Path | None = None,
+        source: str | None = None,
+        **settings: Any,
     ) -> Self:
         """Makes a campaign, from a table of what is known or from nothing.
 
         Args:
           path: of its file, which must not exist.
           table: values by row and column, long or wide, CSV or Parquet; see `tables.read_records`.
+          row_features: a table whose first column has ids; its others have numbers or categories.
+          column_features: the same of the columns.
           source: who makes it, for the history.
           **settings: see `settings.SETTINGS`.
         """
-        wanted = checked_settings(settings)
-        who = user() if source is None else source
-        records = None
-        if table is not None:
-            named = {name: settings.get(name) for name in ("rows", "columns", "value")}
-            records = read_records(table, **named)  # type: ignore[arg-type]
-            wanted = checked_settings({**records.names, **settings})  # given names count first
-            who += f": {pathlib.Path(table).name}"
-        Storage.create(path, wanted, who, records).disconnect()
+        features = described.read_tables(row_features, column_features)
+        notes = made_campaign(path, table, features, source, settings)
         made = cls(path, source=source)
-        made.notes = [] if records is None else records.notes
+        made.notes = notes
         return made
 
     def __enter__(self) -> Self:
@@ -203,9 +206,9 @@ class Campaign:
         }
         for _ in range(TRIES):
             name = secrets.token_hex(8) if token is None else token
-            earlier = self._earlier(name, wanted)
-            if earlier is not None:
-                return earlier
+            if (earlier := self.asked(name)) is not None:
+                check_same(name, self._storage.arguments_of(name), wanted)
+                return Batch(earlier, name, self.names)
             now = self._snapshot()
             offered = now.offered(rows, columns, closed)
             fitted = self._fitted(now, refit=refit)
@@ -226,16 +229,6 @@ class Campaign:
                 self._kept = None
             return Batch((one for *_, one in found), name, self.names)
         raise CampaignError(f"ask: others took the entries {TRIES} times; ask for fewer, or later")
-
-    def _earlier(self, token: str, wanted: dict[str, Any]) -> Batch | None:
-        """The suggestions of the ask with this token, which must have asked for the same."""
-        found = self.asked(token)
-        if found is None:
-            return None
-        arguments = self._storage.arguments_of(token)
-        if arguments:
-            check_same(token, arguments, wanted)
-        return Batch(found, token, self.names)
 
     def best(
         self,
@@ -286,6 +279,18 @@ class Campaign:
         """Adds rows and columns of which nothing is known yet."""
         return self._storage.add(no_records(rows, columns), source=self._source)
 
+    def describe(self, *, rows: Path | None = None, columns: Path | None = None) -> dict[str, int]:
+        """Adds features of ids, from tables by id; how many ids of each axis are new.
+
+        Of one id and one feature the last value holds. `notes` then has what was understood.
+        """
+        tables = described.read_tables(rows, columns)
+        if not tables:
+            raise CampaignError("describe: give a table of rows, of columns, or both")
+        new = self._storage.describe(tables, self._source)
+        self.notes = described.notes_of(tables, new)
+        return new
+
     def close(self, pairs: Iterable[Pair]) -> int:
         """Closes entries, rows (column None) or columns (row None) for good; how many were open."""
         return self._storage.close(list(pairs), source=self._source)
@@ -299,13 +304,7 @@ class Campaign:
         now = self._snapshot()
         # What is wrong with the pairs is said before anything is fitted.
         entries = now.entries_of(pairs) if is_enough(now.matrix) else []
-        fitted = self._fitted(now)
-        if fitted is None:
-            raise CampaignError(
-                f"predict: {now.matrix.known.sum()} known entries are too few, or all alike, for a"
-                f" model; tell at least {FEWEST} different ones"
-            )
-        return now.predict(fitted, entries)
+        return now.predict(self._fitted(now), entries)
 
     def _survey(self) -> tuple[Snapshot, Survey | None, Status]:
         now = self._snapshot()

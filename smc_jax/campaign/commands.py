@@ -68,6 +68,7 @@ def _new(given: Any, arguments: list[str]) -> None:
     value = given.maximise if given.minimise is None else given.minimise
     if value:
         wanted["value"] = value
+    wanted |= {name: getattr(given, name) for name in ("row_features", "column_features")}
     with Campaign.new(path, given.table, **wanted) as campaign:
         for note in campaign.notes:
             print(note)
@@ -247,6 +248,17 @@ def _export(given: Any, arguments: list[str]) -> None:
               f" --{goal}={value} begins another campaign with it.")  # fmt: skip
 
 
+def _describe(given: Any, arguments: list[str]) -> None:
+    (path,) = arguments
+    with _open(path) as campaign:
+        campaign.describe(rows=given.rows, columns=given.columns)
+        for note in campaign.notes:
+            print(note)
+        print(f"{path}: {show.counted(campaign.sizes())}.")
+        step = hints.next_step(campaign, path)
+    print(f"Next: {step}")
+
+
 def _setting_flag(name: str) -> Flag:
     """A flag for a setting of the campaign; it has no default, so that what is given is known."""
     kinds = {"rank": int, "budget": int, "seed": int, "noise": float}
@@ -266,6 +278,8 @@ COMMANDS = {
             Flag("table", "what is known: a long or a wide table, CSV or Parquet"),
             Flag("maximise", "the column of the values, of which high ones are wanted"),
             Flag("minimise", "the column of the values, of which low ones are wanted"),
+            Flag("row_features", "what is known of rows: a table by id, CSV or Parquet"),
+            Flag("column_features", "what is known of columns: a table by id"),
             *NEW_SETTINGS,
         ),
     ),
@@ -312,6 +326,12 @@ COMMANDS = {
         ("CAMPAIGN",),
         "adds rows and columns of which nothing is known",
         tuple(Flag(name, f"a file with new {name}, one id a line") for name in ("rows", "columns")),
+    ),
+    "describe": Command(
+        _describe,
+        ("CAMPAIGN",),
+        "adds features of rows and columns, which the model learns from",
+        tuple(Flag(name, f"a table of {name} by id") for name in ("rows", "columns")),
     ),
     "set": Command(
         _set,

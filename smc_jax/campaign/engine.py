@@ -19,6 +19,7 @@ from smc_jax.beliefs.base import Belief, parameter_draws
 from smc_jax.beliefs.held import held, held_draws
 from smc_jax.campaign.highest import largest, optimum_of
 from smc_jax.model import gaussian
+from smc_jax.model.features import Features
 from smc_jax.model.parameters import Parameters
 from smc_jax.observations import Observations
 from smc_jax.policies import ensemble
@@ -32,6 +33,7 @@ from smc_jax.recommender import choose_several
 from smc_jax.types import Choice, Offer
 
 RULES = ("ids", "thompson", "greedy", "ucb", "random")
+NONE = Features()
 LEVELS = (0.05, 0.95)  # quantiles of a prediction
 DRAWS = presets.CAMPAIGN_DRAWS  # of the parameters: a fit is these, and so is every prediction
 
@@ -66,7 +68,7 @@ class Engine(NamedTuple):
     """
 
     rule: str  # one of RULES
-    fit: Callable[[Array, Observations], Parameters]  # (key, data) -> DRAWS draws
+    fit: Callable[..., Parameters]  # (key, data, features=none) -> DRAWS draws
     # (choice key, forecast key, fit, data, columns, open [D, C], pending [D, C], wanted, best_of,
     # number)
     ask: Callable[..., Asked]
@@ -245,12 +247,13 @@ def engine(*, rank: int, fixed_noise: float | None, rule: str) -> Engine:
       fixed_noise: the known variance of a measurement in the model's units; None is learned.
       rule: one of RULES.
     """
-    fitted_model = presets.campaign(rank=rank, fixed_noise=fixed_noise).belief()
+    preset = presets.campaign(rank=rank, fixed_noise=fixed_noise)
     belief = held_draws()
     focused = _focused(belief)
 
-    def fit(key: Array, data: Observations) -> Parameters:
+    def fit(key: Array, data: Observations, features: Features = NONE) -> Parameters:
         init_key, refit_key, draw_key = jax.random.split(key, 3)
+        fitted_model = preset._replace(features=features).belief()
         begun = fitted_model.init(init_key, data)
         state = fitted_model.refit(refit_key, begun, data)
         return parameter_draws(draw_key, fitted_model, state, DRAWS)

@@ -111,8 +111,8 @@ def _rank(matrix: Matrix, settings: dict[str, Any]) -> int:
 
 def _has_no_more_columns(draws: Parameters, columns: int) -> bool:
     """Whether the draws are of a matrix with at most that number of columns."""
-    scales = draws.noise_scales
-    return scales.ndim == 1 or scales.shape[1] <= columns
+    each = (draws.noise_scales, draws.latent_means)
+    return all(own.ndim == 1 or own.shape[1] <= columns for own in each)
 
 
 def with_columns(draws: Parameters, columns: int) -> Parameters:
@@ -166,7 +166,8 @@ def forecast(
         kept = None  # of a file that was since replaced by an older copy
     if kept is None or refit:
         # The units too: twice the values are the same data in other units.
-        leaves = (np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(matrix.data))
+        arrays = jax.tree.leaves((matrix.data, matrix.described))
+        leaves = (np.asarray(leaf).tobytes() for leaf in arrays)
         stamp = _digest(*matrix.units, *leaves)
     if kept is not None and (not refit or kept.stamp == stamp):
         matrix = matrix.in_units(kept.units)
@@ -175,9 +176,10 @@ def forecast(
         return Forecast(programs, fit, kept.fitted_at, matrix, kept.errors, keys.predict)
     total = 1 + folds_of(matrix)
     on_fit(0, total)
-    fit = jax.block_until_ready(programs.fit(keys.fit, matrix.data))
+    features = matrix.described.coordinates()
+    fit = jax.block_until_ready(programs.fit(keys.fit, matrix.data, features))
     on_fit(1, total)
-    errors = errors_of(keys.check, programs, matrix, lambda fold: on_fit(1 + fold, total))
+    errors = errors_of(keys.check, programs, matrix, lambda fold: on_fit(1 + fold, total), features)
     _write(cache, Kept(fit, stamp, position, matrix.units, errors), kind)
     return Forecast(programs, fit, position, matrix, errors, keys.predict)
 

@@ -8,13 +8,14 @@ import pathlib
 import secrets
 import sqlite3
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from smc_jax.campaign.troubles import WAIT, in_one_line
 from smc_jax.campaign.types import CampaignError, Suggestion
 
 APPLICATION_ID = 0x534D4343  # "SMCC" in the header of the file
-WAIT = 60.0  # seconds that a command waits for another process
+MOST_ENTRIES = 200_000_000  # the model has a dozen bytes an entry and more in memory
 LOG_TABLES = ["events", "settings", "ids", "asks", "suggestions", "answers", "closures", "features"]
 
 _TABLES = """
@@ -63,30 +64,6 @@ _NUMBERED = "\n".join(
 MIGRATIONS: tuple[str, ...] = (
     f"PRAGMA application_id = {APPLICATION_ID};\n{_TABLES}{_ONLY_ADDED}\n{_NUMBERED}\n",
 )
-
-_TROUBLES = {
-    sqlite3.SQLITE_BUSY: f"was in use by another process for {WAIT:.0f} s; try again later.",
-    sqlite3.SQLITE_READONLY: "cannot be written; allow writing to the file and to its folder.",
-    sqlite3.SQLITE_CANTOPEN: "cannot be opened; allow reading and writing of it and of its folder.",
-    sqlite3.SQLITE_PERM: "cannot be opened; allow reading and writing of it and of its folder.",
-    sqlite3.SQLITE_FULL: "cannot grow, because the disk is full; nothing was added: free some"
-    " space and repeat the command.",
-    sqlite3.SQLITE_CORRUPT: "is damaged; restore it from a copy.",
-    sqlite3.SQLITE_NOTADB: "is no campaign (it is no SQLite file); check the path.",
-}
-
-
-@contextlib.contextmanager
-def in_one_line(path: pathlib.Path) -> Iterator[None]:
-    """Turns what SQLite says of the file into a `CampaignError` that names the file and the fix."""
-    try:
-        yield
-    except (sqlite3.IntegrityError, sqlite3.ProgrammingError):
-        raise  # a mistake in this package, which nobody but its authors can mend
-    except sqlite3.DatabaseError as error:
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-        trouble = _TROUBLES.get(code, f"cannot be used ({error}); check the file and its disk.")
-        raise CampaignError(f"The campaign {path} {trouble}") from error
 
 
 @contextlib.contextmanager
@@ -257,6 +234,25 @@ def write_settings(
                 " or a list or a dictionary of them."
             ) from error
         database.execute("INSERT INTO settings VALUES (?, ?, ?)", (event, name, text))
+
+
+def check_size(rows: int, columns: int) -> None:
+    """Refuses a table that is too large."""
+    if rows * columns > MOST_ENTRIES:
+        raise CampaignError(
+            f"{rows:,} rows x {columns:,} columns are more than the"
+            f" {MOST_ENTRIES:,} entries that a campaign can have; leave out rows or columns."
+        )
+
+
+def write_ids(
+    database: sqlite3.Connection, event: int, new: Mapping[str, Mapping[str, int]]
+) -> None:
+    """Adds new ids with their numbers, by axis."""
+    database.executemany(
+        "INSERT INTO ids (axis, number, id, event) VALUES (?, ?, ?, ?)",
+        ((axis, number, id, event) for axis, ids in new.items() for id, number in ids.items()),
+    )
 
 
 def write_ask(

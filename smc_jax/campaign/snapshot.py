@@ -11,7 +11,7 @@ import numpy as np
 from smc_jax.campaign.asking import Offered, Proposal, in_campaign_units, propose, room_for
 from smc_jax.campaign.calibration import Calibrator
 from smc_jax.campaign.design import designed_start
-from smc_jax.campaign.forecast import Forecast, keys_at
+from smc_jax.campaign.forecast import FEWEST, Forecast, keys_at
 from smc_jax.campaign.log import Log, OpenAsk, State
 from smc_jax.campaign.matrix import matrix_of
 from smc_jax.campaign.plates import Plates, propose_plate
@@ -37,7 +37,7 @@ class Snapshot:
     def __init__(self, state: State):
         self.settings, self.answered = checked_settings(state.settings), state.answered
         own = {name: self.settings[name] for name in ("maximise", "noise", "retry_failed")}
-        self.matrix = matrix_of(state.log, **own)
+        self.matrix = matrix_of(state.log, **own, described=state.described)
         self._be_at(state.log)
         self.fitted: Fitted | None = None  # the model, once somebody has asked for it
         self.is_refitted = False  # whether the model was fitted to everything that was told
@@ -218,8 +218,15 @@ class Snapshot:
             raise CampaignError("pairs: must be at least one (row, column)")
         return entries
 
-    def predict(self, fitted: Fitted, entries: Sequence[tuple[int, int]]) -> list[Prediction]:
+    def predict(
+        self, fitted: Fitted | None, entries: Sequence[tuple[int, int]]
+    ) -> list[Prediction]:
         """What the model says of entries by number, known or not."""
+        if fitted is None:
+            raise CampaignError(
+                f"predict: {self.matrix.known.sum()} known entries are too few, or all alike, for a"
+                f" model; tell at least {FEWEST} different ones"
+            )
         (forecast, calibrator), matrix = fitted, self.matrix
         row, column = matrix.place(*np.resize(np.asarray(entries), (room_for(len(entries)), 2)).T)
         predicted = forecast.engine.predict(

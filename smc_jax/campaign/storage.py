@@ -11,11 +11,13 @@ import os
 import pathlib
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Self
 
-from smc_jax.campaign import log, reading, schema
+from smc_jax.campaign import described, log, reading, schema
 from smc_jax.campaign.log import Added, Entry, Pair, State, Tell
+from smc_jax.campaign.troubles import in_one_line
 from smc_jax.campaign.types import (
     COLUMN,
     ROW,
@@ -27,8 +29,9 @@ from smc_jax.campaign.types import (
     TokenTaken,
     Told,
 )
+from smc_jax.data.features import FeatureCells
 
-MOST_ENTRIES = 200_000_000  # the model has a dozen bytes an entry and more in memory
+NOTHING: Mapping[str, FeatureCells] = MappingProxyType({})
 _NUMBERS = ("mean", "sd", "low", "high", "probability", "gain")  # of a suggestion
 
 
@@ -47,6 +50,7 @@ class Storage:
         settings: dict[str, object],
         source: str,
         records: Records | None = None,
+        features: Mapping[str, FeatureCells] = NOTHING,
         *,
         clock: Callable[[], float] = time.time,
     ) -> Self:
@@ -57,6 +61,7 @@ class Storage:
           settings: the first settings, values that JSON can hold.
           source: who or what creates it, for the history.
           records: what is known from the start; one bad record, and there is no campaign.
+          features: features of rows and of columns, by axis.
           clock: seconds since 1970.
         """
         path = pathlib.Path(path)
@@ -65,6 +70,8 @@ class Storage:
             schema.write_settings(database, (clock(), "created", source), settings)
             if records is not None:
                 cls(path, database, clock)._add(records, source, corrections=False, is_new=True)
+            if features:
+                cls(path, database, clock)._describe(features, source)
 
         schema.create_file(path, fill)
         return cls.open(path, clock=clock)
@@ -87,12 +94,12 @@ class Storage:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        with schema.in_one_line(self.path), schema.transaction(self._database, "IMMEDIATE"):
+        with in_one_line(self.path), schema.transaction(self._database, "IMMEDIATE"):
             yield
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        with schema.in_one_line(self.path), schema.transaction(self._database, "DEFERRED"):
+        with in_one_line(self.path), schema.transaction(self._database, "DEFERRED"):
             yield self._database
 
     def _event(self, kind: str, source: str, detail: dict[str, Any]) -> int:
@@ -172,11 +179,7 @@ class Storage:
         columns, new_columns = schema.read_numbers(
             self._database, COLUMN, records.column_ids + records.columns
         )
-        if len(rows) * len(columns) > MOST_ENTRIES:
-            raise CampaignError(
-                f"{len(rows):,} rows x {len(columns):,} columns are more than the"
-                f" {MOST_ENTRIES:,} entries that a campaign can have; leave out rows or columns."
-            )
+        schema.check_size(len(rows), len(columns))
         repeats = bool(schema.read_settings(self._database).get("repeats", False))
         name = None if is_new else str(self.path)
         tell = Tell(self._finder(), repeats=repeats, corrections=corrections, campaign=name)
@@ -199,13 +202,9 @@ class Storage:
             events.append(self._event("told", source, dict(tell.tally)))
         if tell.announced:
             events.append(self._event("announced", source, {"pending": len(tell.announced)}))
-        add = self._database.executemany
-        for axis, ids in new.items():
-            add(
-                "INSERT INTO ids (axis, number, id, event) VALUES (?, ?, ?, ?)",
-                ((axis, number, id, events[0]) for id, number in ids.items()),
-            )
-        add(
+        if has_new:
+            schema.write_ids(self._database, events[0], new)
+        self._database.executemany(
             "INSERT INTO answers (event, row, column, kind, value, correction)"
             " VALUES (?, ?, ?, ?, ?, ?)",
             ((events[0], *answer) for answer in tell.answers),
@@ -215,6 +214,15 @@ class Storage:
             announced = [(*pair, *nothing, "announced") for pair in tell.announced]
             ask = (events[-1], None, None, events[-1] - 1, None)
             schema.write_ask(self._database, ask, announced)
+
+    def describe(self, tables: Mapping[str, FeatureCells], source: str) -> dict[str, int]:
+        """Adds features of ids, by axis; how many ids of each axis are new."""
+        with self._writing():
+            return self._describe(tables, source)
+
+    def _describe(self, tables: Mapping[str, FeatureCells], source: str) -> dict[str, int]:
+        stamp = (self._clock(), "described", source)
+        return described.write_described(self._database, stamp, tables)
 
     def _finder(self) -> Callable[[Pair], Entry]:
         """Reads entries inside a transaction; quick where there is nothing to read."""

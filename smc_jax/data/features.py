@@ -1,6 +1,6 @@
 """Tables of what is known of ids beforehand: numbers and categories, some of them missing."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +14,14 @@ BETWEEN_PARTS = "|"  # of an id that is made of several
 MISSING = ("", "na", "n/a", "nan", "null", "none", "#n/a", "-", "?")  # marks, in small letters
 ROUNDING = 1e-12  # a spread below this part of the largest number is no spread
 LARGEST = 1e30
+
+
+class FeatureCells(NamedTuple):
+    """What a table of features says, cell by cell; a cell is empty where nothing is given."""
+
+    names: list[str]  # of the features
+    cells: dict[str, list[str]]  # by id
+    numbers: list[str]  # the names of columns of numbers; the others are of categories
 
 
 class FeatureTable(NamedTuple):
@@ -38,20 +46,38 @@ def read_features(path: str | PathLike[str], ids: Sequence[object] | np.ndarray)
       path: the file.
       ids: those wanted, in their order; they are compared as texts.
     """
+    wanted = [str(one) for one in ids]
+    features, known, _ = read_cells(path)
+    found = sum(name in known for name in wanted)
+    if not found:
+        raise DataError(f"{path}: no line is of one of the {len(wanted)} ids, such as {wanted[0]}")
+    nothing = [""] * len(features)
+    cells = np.array([known.get(name, nothing) for name in wanted], object)
+    columns = dict(zip(features, cells.T, strict=True))
+    numbers = [n for n, texts in columns.items() if _is_numeric(texts, f"{path}, column {n!r}")]
+    categories = [name for name in columns if name not in numbers]
+    return FeatureTable(matrix_of_cells(columns, numbers), found, numbers, categories)
+
+
+def read_cells(path: str | PathLike[str]) -> FeatureCells:
+    """All lines of a table of features, as `read_features` takes it."""
     path = Path(path)
     (_, header), *lines = _parquet(path) if path.suffix in (".parquet", ".pq") else _text(path)
     known = _by_id(header, lines, str(path))
-    names = [str(one) for one in ids]
-    found = sum(name in known for name in names)
-    if not found:
-        raise DataError(f"{path}: no line is of one of the {len(names)} ids, such as {names[0]}")
-    nothing = [""] * (len(header) - 1)
-    cells = np.array([known.get(name, nothing) for name in names], object)
-    columns = dict(zip(header[1:], cells.T, strict=True))
-    numbers = [n for n, texts in columns.items() if _is_numeric(texts, f"{path}, column {n!r}")]
-    categories = [name for name in columns if name not in numbers]
-    made = [(_numbers if n in numbers else _categories)(texts) for n, texts in columns.items()]
-    return FeatureTable(np.column_stack(made), found, numbers, categories)
+    columns = zip(header[1:], zip(*known.values(), strict=True), strict=True)
+    numbers = [n for n, texts in columns if _is_numeric(texts, f"{path}, column {n!r}")]
+    return FeatureCells(header[1:], known, numbers)
+
+
+def matrix_of_cells(columns: Mapping[str, np.ndarray], numbers: Collection[str]) -> np.ndarray:
+    """The features [n, P] of columns [n] of texts, as `read_features` describes them.
+
+    Args:
+      columns: by name; an empty text is a value that is missing.
+      numbers: the names of columns of numbers.
+    """
+    made = [(_numbers if name in numbers else _categories)(x) for name, x in columns.items()]
+    return np.column_stack(made)
 
 
 def features_of_parts(ids: Sequence[object] | np.ndarray) -> np.ndarray:
@@ -67,7 +93,7 @@ def features_of_parts(ids: Sequence[object] | np.ndarray) -> np.ndarray:
     )
 
 
-def _is_numeric(texts: np.ndarray, place: str) -> bool:
+def _is_numeric(texts: Iterable[str], place: str) -> bool:
     """Whether a column is one of numbers; refused where it has both numbers and other texts."""
     given = [text for text in texts if text]
     numeric = [text for text in given if NUMBER.fullmatch(text)]

@@ -1,0 +1,45 @@
+"""A new campaign, from what tables say."""
+
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from smc_jax.campaign.batch import Path, user
+from smc_jax.campaign.described import notes_of
+from smc_jax.campaign.settings import checked_settings
+from smc_jax.campaign.storage import Storage
+from smc_jax.campaign.tables import read_records
+from smc_jax.campaign.types import COLUMN, ROW
+from smc_jax.data.features import FeatureCells
+
+
+def made_campaign(
+    path: Path,
+    table: Path | None,
+    features: Mapping[str, FeatureCells],
+    source: str | None,
+    settings: dict[str, Any],
+) -> list[str]:
+    """Makes the file of a campaign, whole or not at all; what was understood, a sentence each.
+
+    Args:
+      path: of a file that does not exist yet.
+      table: values by row and column; None where nothing is known.
+      features: of rows and of columns, by axis.
+      source: who makes it, for the history; None is the user.
+      settings: those that are given.
+    """
+    wanted = checked_settings(settings)
+    who = user() if source is None else source
+    records = None
+    if table is not None:
+        named = {name: settings.get(name) for name in ("rows", "columns", "value")}
+        records = read_records(table, **named)  # type: ignore[arg-type]
+        wanted = checked_settings({**records.names, **settings})  # given names count first
+        who += f": {pathlib.Path(table).name}"
+    Storage.create(path, wanted, who, records, features).disconnect()
+    if records is None:
+        return notes_of(features, {axis: len(one.cells) for axis, one in features.items()})
+    known = {ROW: records.row_ids, COLUMN: records.column_ids}
+    new = {axis: len(one.cells.keys() - known[axis]) for axis, one in features.items()}
+    return [*records.notes, *notes_of(features, new)]
