@@ -1,6 +1,7 @@
 """Answers: those that come from Python, several tables as one, and what is noted of a tell."""
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from smc_jax.campaign.types import COLUMN, KINDS, ROW, CampaignError, Records
 
 LARGEST = 1e30  # beyond it float32 has no room for squares
 WORDS = KINDS[1:]
+ALIKE = str.maketrans("lio", "110")  # letters that are taken for digits
 NAMED = 10  # new ids that are named
 
 
@@ -89,23 +91,47 @@ def notes_of(
     if not records.rows:
         notes.append("Nothing was told: no entry has a value yet, and none failed.")
     rows, columns = records.row_ids + records.rows, records.column_ids + records.columns
-    if added.new_rows:
-        notes += _note_new(names[0], ids(ROW), set(rows), added.new_rows)
-    if added.new_columns:
-        notes += _note_new(names[1], ids(COLUMN), set(columns), added.new_columns)
+    sides = [(names[0], ids(ROW), added.new_rows), (names[1], ids(COLUMN), added.new_columns)]
+    for own, other, told in zip(sides, sides[::-1], (rows, columns), strict=True):
+        notes += _note_new(own, other, set(told))
     return notes
 
 
-def _note_new(axis: str, ids: list[str], told: set[str], number: int) -> list[str]:
-    """A line for each of the first new ids of an axis, with what it may be a misspelling of."""
+def _note_new(
+    own: tuple[str, list[str], int], other: tuple[str, list[str], int], told: set[str]
+) -> list[str]:
+    """A line for each of the first new ids of a side, with what it may be a misspelling of.
+
+    Args:
+      own: what the side is called, its ids, and how many of them are new.
+      other: the same of the other side.
+      told: the ids of this side that were told.
+    """
+    axis, ids, number = own
+    if not number:
+        return []
     new = [one for one in ids if one in told][-number:]  # new ids have the highest numbers
     before = ids[: ids.index(new[0])]
+    there = other[1][: len(other[1]) - other[2]]
+    plain = {_plain(one): one for one in before}
     lines = []
     for one in new[:NAMED]:
-        close = difflib.get_close_matches(one, before, n=1, cutoff=0.8)
-        hint = f" (close to {close[0]!r}: if that is meant, correct the table)" if close else ""
+        close = difflib.get_close_matches(_plain(one), plain, n=1, cutoff=0.8)
+        hint = ""
+        if one in there:
+            hint = f" (there is a {other[0]} of this name: are the two swapped?)"
+        elif close:
+            hint = (
+                f" (close to {plain[close[0]]!r}: if that is meant, tell the corrected table, and"
+                f" close this {axis} with smc-jax close)"
+            )
         lines.append(f"New {axis}: {one!r}{hint}")
     return lines
+
+
+def _plain(name: str) -> str:
+    """A name as it sounds: without case, blanks and marks, letters like digits as digits."""
+    return re.sub(r"[\W_]", "", name.casefold()).translate(ALIKE) or name
 
 
 def _name(told: Any, i: int) -> str:

@@ -82,12 +82,31 @@ def test_a_tell_notes_what_the_command_prints(new, tmp_path):
     assert campaign.notes == []
     campaign.tell([("d0", "t1", 1.0), ("d0x", "t0", 2.0), ("zz", "t0", 2.0), ("d0", "new", 0.5)])
     assert campaign.notes == [
-        "New row: 'd0x' (close to 'd0': if that is meant, correct the table)",
+        "New row: 'd0x' (close to 'd0': if that is meant, tell the corrected table, and close this"
+        " row with smc-jax close)",
         "New row: 'zz'",
         "New column: 'new'",
     ]
     campaign.tell([])
     assert [note[:16] for note in campaign.notes] == ["Nothing was told"]
+
+
+@pytest.mark.parametrize(
+    ("row", "hint"),
+    [
+        ("D12", "close to 'd12'"),  # another case
+        ("d l2", "close to 'd12'"),  # a blank, and a letter for a digit
+        ("d-12", "close to 'd12'"),
+        ("t0", "there is a column of this name: are the two swapped?"),
+        ("---", None),
+    ],
+)
+def test_a_new_id_that_may_be_a_mistake_is_noted(new, row, hint):
+    campaign = new([], rows=["d12", "x7"])
+    campaign.tell([(row, "t0", 1.0)])
+    (note,) = campaign.notes
+    assert note.startswith(f"New row: {row!r}")
+    assert note.endswith(f"New row: {row!r}") if hint is None else hint in note
 
 
 def test_two_objects_see_what_the_other_writes(new, tmp_path):
