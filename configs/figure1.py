@@ -16,7 +16,7 @@ Expected (seeds 0-9), regret at 100 % of the horizon of 2,600, by true rank:
   oracle                  343    273    378    500    622
   oracle_ids              318    217    244    291    347
   oracle_greedy           324    217    265    302    383
-  mean_oracle             340    257    359    461    592
+  mean_oracle             341    257    359    461    592
   mean_oracle_ids         311    206    230    267    313
   mean_oracle_greedy      316    221    262    292    334
   empirical               473    582    826   1003   1221

@@ -93,11 +93,11 @@ def notes_of(
     rows, columns = records.row_ids + records.rows, records.column_ids + records.columns
     sides = [(names[0], ids(ROW), added.new_rows), (names[1], ids(COLUMN), added.new_columns)]
     for own, other, told in zip(sides, sides[::-1], (rows, columns), strict=True):
-        notes += _note_new(own, other, set(told))
+        notes += note_new(own, other, set(told))
     return notes
 
 
-def _note_new(
+def note_new(
     own: tuple[str, list[str], int], other: tuple[str, list[str], int], told: set[str]
 ) -> list[str]:
     """A line for each of the first new ids of a side, with what it may be a misspelling of.

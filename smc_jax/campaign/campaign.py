@@ -15,7 +15,7 @@ from smc_jax.campaign.engine import Survey
 from smc_jax.campaign.exporting import export_lines
 from smc_jax.campaign.forecast import OnFit, cache_beside, forecast, is_enough
 from smc_jax.campaign.log import Added
-from smc_jax.campaign.making import made_campaign
+from smc_jax.campaign.making import make_campaign
 from smc_jax.campaign.plates import Plates
 from smc_jax.campaign.report import report_html
 from smc_jax.campaign.reporting import report_data
@@ -63,7 +63,7 @@ class Campaign:
         self._on_fit = on_fit
         self._cache, self._identity = cache_beside(path), self._storage.identity()
         self._kept: Snapshot | None = None
-        self.notes: list[str] = []  # of the last tell: what was understood, new ids, what is empty
+        self.notes: list[str] = []  # of the last tell or describe: what was understood
 
     @classmethod
     def new(
@@ -87,9 +87,9 @@ class Campaign:
           **settings: see `settings.SETTINGS`.
         """
         features = described.read_tables(row_features, column_features)
-        notes = made_campaign(path, table, features, source, settings)
+        notes, new = make_campaign(path, table, features, source, settings)
         made = cls(path, source=source)
-        made.notes = notes
+        made.notes = notes + described.notes_of(features, new, made._storage.ids, made.names)
         return made
 
     def __enter__(self) -> Self:
@@ -164,6 +164,7 @@ class Campaign:
             identity=self._identity,
             refit=refit,
             on_fit=self._on_fit,
+            described=self._storage.described,
         )
         now.fitted = Fitted(found, Calibrator.of(found.errors, now.answered))
         now.is_refitted = refit
@@ -285,10 +286,8 @@ class Campaign:
         Of one id and one feature the last value holds. `notes` then has what was understood.
         """
         tables = described.read_tables(rows, columns)
-        if not tables:
-            raise CampaignError("describe: give a table of rows, of columns, or both")
-        new = self._storage.describe(tables, self._source)
-        self.notes = described.notes_of(tables, new)
+        new = self._storage.describe(tables, described.source_of(self._source, tables))
+        self.notes = described.notes_of(tables, new, self._storage.ids, self.names)
         return new
 
     def close(self, pairs: Iterable[Pair]) -> int:
@@ -339,7 +338,7 @@ class Campaign:
         write_whole(path, report_html(data).encode())
 
     def export(self, path: Path, *, history: bool = False) -> None:
-        """Writes what is known as CSV or Parquet, from which `new` makes the same campaign.
+        """Writes what is known as CSV or Parquet, from which `new` makes a campaign; no features.
 
         Args:
           path: ends in .csv, .csv.gz or .parquet.

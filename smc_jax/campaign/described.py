@@ -3,18 +3,23 @@
 Of one id and one feature the last value holds, so that ids may come later, and other features too.
 """
 
+import pathlib
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import NamedTuple
 
 import numpy as np
 
 from smc_jax.campaign import schema
+from smc_jax.campaign.answers import note_new
+from smc_jax.campaign.cells import check_ids
 from smc_jax.campaign.types import COLUMN, ROW, CampaignError
-from smc_jax.data.features import FeatureCells, matrix_of_cells, read_cells
+from smc_jax.data.features import FeatureCells, matrix_of_columns, read_cells
 from smc_jax.data.ratings import DataError
 from smc_jax.model.features import Features, coordinates
+
+MOST_CELLS = 10_000_000  # about 50 bytes each in the file
 
 
 class Described(NamedTuple):
@@ -42,27 +47,103 @@ def read_tables(
 ) -> dict[str, FeatureCells]:
     """What files say of rows and of columns, by axis."""
     files = {ROW: rows, COLUMN: columns}
-    try:
-        return {axis: read_cells(path) for axis, path in files.items() if path is not None}
-    except (DataError, OSError, ImportError) as error:
-        raise CampaignError(str(error)) from None
+    found = {}
+    for axis, path in files.items():
+        if path is None:
+            continue
+        if not str(path).strip():
+            raise CampaignError(f"features of {axis}s: no file is named")
+        try:
+            table = read_cells(path)
+            table.columns()  # what is wrong with a column is said before anything is written
+        except (DataError, ImportError) as error:
+            raise CampaignError(str(error)) from None
+        except OSError as error:
+            raise CampaignError(f"{path}: cannot be read: {error.strerror}") from None
+        check_ids(list(table.cells), axis, lambda i, path=path: f"{path}, line {i + 2}")  # type: ignore[misc]
+        found[axis] = table
+    return found
 
 
-def notes_of(tables: Mapping[str, FeatureCells], new: Mapping[str, int]) -> list[str]:
-    """What was understood of each table, one sentence each."""
+def source_of(who: str, tables: Mapping[str, FeatureCells]) -> str:
+    """Who tells what is in some tables, for the history; there must be one."""
+    if not tables:
+        raise CampaignError("describe: give a table of rows, of columns, or both")
+    return ": ".join([who, *(pathlib.Path(one.source).name for one in tables.values())])
+
+
+def notes_of(
+    tables: Mapping[str, FeatureCells],
+    new: Mapping[str, int],
+    ids: Callable[[str], list[str]],
+    names: Sequence[str],
+) -> list[str]:
+    """What was understood of each table, and which new ids may be mistakes, one sentence each.
+
+    Args:
+      tables: what was described, by axis.
+      new: how many ids of an axis were new.
+      ids: of an axis, the ids of the campaign afterwards, in the order of their numbers.
+      names: what a row and a column are called.
+    """
     notes = []
     for axis, table in tables.items():
-        numbers = len(table.numbers)
-        kinds = f"{numbers:,} of numbers and {len(table.names) - numbers:,} of categories"
+        columns = table.columns()
+        texts = [name for name, own in columns.items() if own.dtype != float]
+        kinds = f"{len(columns) - len(texts):,} of numbers and {len(texts):,} of categories"
+        said = f" ({', '.join(texts[:5])}{', ...' if len(texts) > 5 else ''})" if texts else ""
         added = f", {new[axis]:,} of them new to the campaign" if new[axis] else ""
         notes.append(
-            f"Features of {len(table.cells):,} {axis}s{added}: {kinds}; they are standardised, and"
-            " how much they matter is learned."
+            f"Features of {len(table.cells):,} {axis}s{added}: {kinds}{said}; they are"
+            " standardised, and how much they matter is learned."
         )
+    sides = [(names[i], ids(axis), new.get(axis, 0)) for i, axis in enumerate((ROW, COLUMN))]
+    for axis, own, other in zip((ROW, COLUMN), sides, sides[::-1], strict=True):
+        if axis in tables:
+            notes += [line for line in note_new(own, other, set(tables[axis].cells)) if "(" in line]
     return notes
 
 
-def write_features(
+def write_described(
+    database: sqlite3.Connection, stamp: tuple[float, str, str], tables: Mapping[str, FeatureCells]
+) -> dict[str, int]:
+    """Adds tables by axis, and their ids where these are new; how many are, by axis."""
+    known, new = {}, {}
+    for axis in (ROW, COLUMN):
+        named = list(tables[axis].cells) if axis in tables else []
+        known[axis], new[axis] = schema.read_numbers(database, axis, named)
+    for axis, table in tables.items():
+        _check_known(axis, table, known, new)
+    schema.check_size(len(known[ROW]), len(known[COLUMN]))
+    event = schema.write_event(database, stamp, {axis: one.names for axis, one in tables.items()})
+    schema.write_ids(database, event, new)
+    for axis, table in tables.items():
+        _write_features(database, event, axis, known[axis], table)
+    return {axis: len(ids) for axis, ids in new.items()}
+
+
+def _check_known(
+    axis: str,
+    table: FeatureCells,
+    known: Mapping[str, Mapping[str, int]],
+    new: Mapping[str, Mapping[str, int]],
+) -> None:
+    """Refuses a table of none of the ids that an axis has: it is of something else."""
+    if len(new[axis]) < len(table.cells) or len(known[axis]) == len(new[axis]):
+        return
+    other = COLUMN if axis == ROW else ROW
+    there = any(one in known[other] and one not in new[other] for one in table.cells)
+    fix = f"they are {other}s" if there else "check the ids, or add new ones with smc-jax add first"
+    for name, texts in zip(table.names, zip(*table.cells.values(), strict=True), strict=True):
+        if any(text in known[axis] and text not in new[axis] for text in texts):
+            fix = f"the column {name!r} has them: put it first"
+    first = next(iter(table.cells))
+    raise CampaignError(
+        f"{table.source}: none of its ids, such as {first!r}, is a {axis} of the campaign; {fix}"
+    )
+
+
+def _write_features(
     database: sqlite3.Connection,
     event: int,
     axis: str,
@@ -70,68 +151,71 @@ def write_features(
     table: FeatureCells,
 ) -> None:
     """Adds the cells of a table, of ids that have these numbers; a feature keeps its kind."""
-    kinds = dict(
-        database.execute(
-            "SELECT name, max(value IS NOT NULL) FROM features WHERE axis = ? GROUP BY name",
-            (axis,),
+    query = (
+        "SELECT name, max(value IS NOT NULL), count(*) FROM features WHERE axis = ? GROUP BY name"
+    )
+    before = {name: (bool(kind), cells) for name, kind, cells in database.execute(query, (axis,))}
+    cells = sum(number for _, number in before.values()) + len(table.names) * len(table.cells)
+    if cells > MOST_CELLS:
+        raise CampaignError(
+            f"{table.source}: {cells:,} features of {axis}s are more than the {MOST_CELLS:,} that a"
+            " campaign can keep; give fewer, such as principal components"
         )
-    )
-    for name in table.names:
-        if kinds.get(name, name in table.numbers) != (name in table.numbers):
-            was, now = ("numbers", "texts") if kinds[name] else ("texts", "numbers")
+    at = [numbers[one] for one in table.cells]
+    for name, own in table.columns().items():
+        is_number = own.dtype == float
+        given = ~np.isnan(own) if is_number else own != ""
+        if not given.any():
+            continue
+        if name in before and before[name][0] != is_number:
+            was, now = ("numbers", "texts") if before[name][0] else ("texts", "numbers")
             raise CampaignError(
-                f"features of {axis}s: {name!r} had {was} before and has {now} now; give it another"
-                " name"
+                f"{table.source}: {name!r} had {was} before and has {now} now; give it another name"
             )
-    database.executemany(
-        "INSERT INTO features (event, axis, number, name, value, category)"
-        " VALUES (?, ?, ?, ?, ?, ?)",
-        (
-            (event, axis, numbers[id], name, *_typed(text, name in table.numbers))
-            for id, cells in table.cells.items()
-            for name, text in zip(table.names, cells, strict=True)
-            if text
-        ),
-    )
+        database.executemany(
+            "INSERT INTO features (event, axis, number, name, value, category)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (
+                (event, axis, at[i], name, float(own[i]), None)
+                if is_number
+                else (event, axis, at[i], name, None, own[i])
+                for i in np.flatnonzero(given)
+            ),
+        )
 
 
-def _typed(text: str, is_number: bool) -> tuple[float | None, str | None]:
-    return (float(text), None) if is_number else (None, text)
+class Kept(NamedTuple):
+    """Features that were read, and when there are others."""
+
+    key: tuple[int, ...]  # the last event that brought some, and how many ids there are
+    found: Described
 
 
-def read_described(database: sqlite3.Connection, rows: int, columns: int) -> Described:
-    """The features that hold now, of so many rows and columns."""
-    return Described(_read(database, ROW, rows), _read(database, COLUMN, columns))
+def read_anew(database: sqlite3.Connection, kept: Kept | None) -> Kept:
+    """The features that hold now; read again only where there are others, or more ids."""
+    last = "SELECT max(event) FROM events WHERE kind = 'described'"
+    ids = {axis: len(schema.read_ids(database, axis)) for axis in (ROW, COLUMN)}
+    key = (database.execute(last).fetchone()[0] or 0, *ids.values())
+    if kept is not None and kept.key == key:
+        return kept
+    return Kept(key, Described(*(_read(database, axis, number) for axis, number in ids.items())))
 
 
 def _read(database: sqlite3.Connection, axis: str, ids: int) -> np.ndarray | None:
-    found = database.execute(
-        "SELECT number, name, value, category FROM features WHERE axis = ? ORDER BY event, rowid",
-        (axis,),
-    )
-    columns: dict[str, np.ndarray] = {}
-    numbers = set()
-    for number, name, value, category in found:
-        column = columns.setdefault(name, np.full(ids, "", object))
-        column[number] = category if value is None else repr(value)
-        if value is not None:
-            numbers.add(name)
-    return matrix_of_cells(columns, numbers) if columns else None
-
-
-def write_described(
-    database: sqlite3.Connection,
-    stamp: tuple[float, str, str],
-    tables: Mapping[str, FeatureCells],
-) -> dict[str, int]:
-    """Adds tables by axis, and their ids where these are new; how many are, by axis."""
-    known, new = {}, {}
-    for axis in (ROW, COLUMN):
-        named = list(tables[axis].cells) if axis in tables else []
-        known[axis], new[axis] = schema.read_numbers(database, axis, named)
-    schema.check_size(len(known[ROW]), len(known[COLUMN]))
-    event = schema.write_event(database, stamp, {axis: one.names for axis, one in tables.items()})
-    schema.write_ids(database, event, new)
-    for axis, table in tables.items():
-        write_features(database, event, axis, known[axis], table)
-    return {axis: len(ids) for axis, ids in new.items()}
+    query = "SELECT number, name, value, category FROM features WHERE axis = ?"
+    query += " ORDER BY event, rowid"
+    lines = database.execute(query, (axis,)).fetchall()
+    if not lines:
+        return None
+    number, name, value, category = zip(*lines, strict=True)
+    names = {one: i for i, one in enumerate(dict.fromkeys(name))}
+    row, column = np.array(number), np.array([names[one] for one in name])
+    is_number = np.array([one is not None for one in value])
+    values = np.full((len(names), ids), np.nan)
+    texts = np.full((len(names), ids), "", object)
+    # Of the cells of one id and one feature the last one stays.
+    values[column[is_number], row[is_number]] = [one for one in value if one is not None]
+    texts[column[~is_number], row[~is_number]] = [one for one in category if one is not None]
+    of_numbers = np.bincount(column[is_number], minlength=len(names)) > 0
+    columns = {one: values[i] if of_numbers[i] else texts[i] for one, i in names.items()}
+    return matrix_of_columns(columns)

@@ -19,6 +19,7 @@ from jax.typing import ArrayLike
 
 import smc_jax
 from smc_jax.campaign.calibration import Errors, errors_of, folds_of
+from smc_jax.campaign.described import Described
 from smc_jax.campaign.engine import Engine, Survey, engine
 from smc_jax.campaign.matrix import Matrix, Units
 from smc_jax.model.parameters import Parameters
@@ -139,6 +140,7 @@ def forecast(
     identity: str,
     refit: bool,
     on_fit: OnFit,
+    described: Callable[[], Described] = Described,
 ) -> Forecast:
     """The model fitted to the matrix, from the cache where that has it.
 
@@ -151,6 +153,7 @@ def forecast(
       refit: whether the model must be fitted to all of the matrix; if not, a fit to fewer values,
         or columns, will do.
       on_fit: told how many fits are done, and how many there are in all.
+      described: reads the features of the rows and of the columns, where they are needed.
     """
     programs = engine_of(matrix, settings)
     keys = keys_at(settings["seed"], 0)
@@ -166,8 +169,8 @@ def forecast(
         kept = None  # of a file that was since replaced by an older copy
     if kept is None or refit:
         # The units too: twice the values are the same data in other units.
-        arrays = jax.tree.leaves((matrix.data, matrix.described))
-        leaves = (np.asarray(leaf).tobytes() for leaf in arrays)
+        known = described().turned() if matrix.transposed else described()
+        leaves = (np.asarray(leaf).tobytes() for leaf in jax.tree.leaves((matrix.data, known)))
         stamp = _digest(*matrix.units, *leaves)
     if kept is not None and (not refit or kept.stamp == stamp):
         matrix = matrix.in_units(kept.units)
@@ -176,7 +179,7 @@ def forecast(
         return Forecast(programs, fit, kept.fitted_at, matrix, kept.errors, keys.predict)
     total = 1 + folds_of(matrix)
     on_fit(0, total)
-    features = matrix.described.coordinates()
+    features = known.coordinates()
     fit = jax.block_until_ready(programs.fit(keys.fit, matrix.data, features))
     on_fit(1, total)
     errors = errors_of(keys.check, programs, matrix, lambda fold: on_fit(1 + fold, total), features)

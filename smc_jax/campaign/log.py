@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from smc_jax.campaign.described import Described
 from smc_jax.campaign.types import Calibration, OpenAsk, Suggestion
 
 Pair = tuple[int, int]  # numbers of a row and of a column
@@ -65,7 +64,6 @@ class State(NamedTuple):
     log: Log
     settings: dict[str, Any]
     answered: Calibration  # suggestions with an expectation, and what came
-    described: Described = Described()  # features of the rows and of the columns
 
 
 class Entry:

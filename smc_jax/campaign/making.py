@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from smc_jax.campaign.batch import Path, user
-from smc_jax.campaign.described import notes_of
 from smc_jax.campaign.settings import checked_settings
 from smc_jax.campaign.storage import Storage
 from smc_jax.campaign.tables import read_records
@@ -13,14 +12,14 @@ from smc_jax.campaign.types import COLUMN, ROW
 from smc_jax.data.features import FeatureCells
 
 
-def made_campaign(
+def make_campaign(
     path: Path,
     table: Path | None,
     features: Mapping[str, FeatureCells],
     source: str | None,
     settings: dict[str, Any],
-) -> list[str]:
-    """Makes the file of a campaign, whole or not at all; what was understood, a sentence each.
+) -> tuple[list[str], dict[str, int]]:
+    """Makes the file of a campaign, whole or not at all.
 
     Args:
       path: of a file that does not exist yet.
@@ -28,6 +27,10 @@ def made_campaign(
       features: of rows and of columns, by axis.
       source: who makes it, for the history; None is the user.
       settings: those that are given.
+
+    Returns:
+      What was understood of the table, a sentence each, and how many ids of an axis came with
+      features alone.
     """
     wanted = checked_settings(settings)
     who = user() if source is None else source
@@ -38,8 +41,8 @@ def made_campaign(
         wanted = checked_settings({**records.names, **settings})  # given names count first
         who += f": {pathlib.Path(table).name}"
     Storage.create(path, wanted, who, records, features).disconnect()
-    if records is None:
-        return notes_of(features, {axis: len(one.cells) for axis, one in features.items()})
-    known = {ROW: records.row_ids, COLUMN: records.column_ids}
+    known: dict[str, list[str]] = {ROW: [], COLUMN: []}
+    if records is not None:
+        known = {ROW: records.row_ids, COLUMN: records.column_ids}
     new = {axis: len(one.cells.keys() - known[axis]) for axis, one in features.items()}
-    return [*records.notes, *notes_of(features, new)]
+    return [] if records is None else list(records.notes), new

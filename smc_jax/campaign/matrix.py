@@ -7,12 +7,10 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from smc_jax.campaign.described import Described
 from smc_jax.campaign.log import Log
 from smc_jax.observations import Observations
 
 Index = TypeVar("Index", int, np.ndarray)
-NOT_DESCRIBED = Described()
 
 
 class Units(NamedTuple):
@@ -41,7 +39,6 @@ class Matrix(NamedTuple):
     best: float  # the best value so far, in the model's units; -inf where nothing is known
     units: Units
     transposed: bool  # rows of the campaign are columns of the model
-    described: Described = Described()  # features, in the model's orientation
 
     @property
     def open(self) -> np.ndarray:
@@ -81,12 +78,7 @@ def units_of(values: np.ndarray, *, maximise: bool, noise: float | None) -> Unit
 
 
 def matrix_of(
-    log: Log,
-    *,
-    maximise: bool,
-    noise: float | None = None,
-    retry_failed: bool = False,
-    described: Described = NOT_DESCRIBED,
+    log: Log, *, maximise: bool, noise: float | None = None, retry_failed: bool = False
 ) -> Matrix:
     """The matrix that a log stands for.
 
@@ -95,7 +87,6 @@ def matrix_of(
       maximise: whether high values are good.
       noise: the known standard deviation of a measurement; None where it is learned.
       retry_failed: whether an entry whose measurement failed may be asked again.
-      described: features of the rows and of the columns.
     """
     shape = len(log.row_ids), len(log.column_ids)
     units = units_of(log.value, maximise=maximise, noise=noise)
@@ -125,5 +116,4 @@ def matrix_of(
     known, pending, blocked = (np.ascontiguousarray(x.T) if turn else x for x in arrays)
     data = Observations(model(counts), model(sums), model(scatter))
     best = float(mean[counts > 0].max()) if value.size else -np.inf
-    features = described.turned() if turn else described
-    return Matrix(data, known, pending, blocked, best, units, turn, features)
+    return Matrix(data, known, pending, blocked, best, units, turn)

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from smc_jax.campaign.described import read_described
 from smc_jax.campaign.log import Log, State
 from smc_jax.campaign.schema import read_ids, read_position, read_settings, read_suggestions
 from smc_jax.campaign.types import COLUMN, ROW, Calibration, OpenAsk, Suggestion, Told
@@ -70,8 +69,7 @@ def read_state(database: sqlite3.Connection, now: float) -> State:
     """Everything that a campaign goes by, inside the caller's transaction."""
     arrays = _read(database)
     log, answered = _log_of(database, arrays, now), _calibration_of(arrays)
-    described = read_described(database, len(log.row_ids), len(log.column_ids))
-    return State(log, read_settings(database), answered, described)
+    return State(log, read_settings(database), answered)
 
 
 def _log_of(database: sqlite3.Connection, arrays: _Arrays, now: float) -> Log:

@@ -37,7 +37,7 @@ class Snapshot:
     def __init__(self, state: State):
         self.settings, self.answered = checked_settings(state.settings), state.answered
         own = {name: self.settings[name] for name in ("maximise", "noise", "retry_failed")}
-        self.matrix = matrix_of(state.log, **own, described=state.described)
+        self.matrix = matrix_of(state.log, **own)
         self._be_at(state.log)
         self.fitted: Fitted | None = None  # the model, once somebody has asked for it
         self.is_refitted = False  # whether the model was fitted to everything that was told

@@ -12,7 +12,6 @@ import pathlib
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
 from typing import Any, Self
 
 from smc_jax.campaign import described, log, reading, schema
@@ -31,7 +30,6 @@ from smc_jax.campaign.types import (
 )
 from smc_jax.data.features import FeatureCells
 
-NOTHING: Mapping[str, FeatureCells] = MappingProxyType({})
 _NUMBERS = ("mean", "sd", "low", "high", "probability", "gain")  # of a suggestion
 
 
@@ -42,6 +40,7 @@ class Storage:
         self, path: pathlib.Path, database: sqlite3.Connection, clock: Callable[[], float]
     ):
         self.path, self._database, self._clock = path, database, clock
+        self._described: described.Kept | None = None
 
     @classmethod
     def create(
@@ -50,7 +49,7 @@ class Storage:
         settings: dict[str, object],
         source: str,
         records: Records | None = None,
-        features: Mapping[str, FeatureCells] = NOTHING,
+        features: Mapping[str, FeatureCells] | None = None,
         *,
         clock: Callable[[], float] = time.time,
     ) -> Self:
@@ -71,7 +70,7 @@ class Storage:
             if records is not None:
                 cls(path, database, clock)._add(records, source, corrections=False, is_new=True)
             if features:
-                cls(path, database, clock)._describe(features, source)
+                described.write_described(database, (clock(), "described", source), features)
 
         schema.create_file(path, fill)
         return cls.open(path, clock=clock)
@@ -215,14 +214,17 @@ class Storage:
             ask = (events[-1], None, None, events[-1] - 1, None)
             schema.write_ask(self._database, ask, announced)
 
+    def described(self) -> described.Described:
+        """The features that hold now."""
+        with self._reading() as database:
+            self._described = described.read_anew(database, self._described)
+        return self._described.found
+
     def describe(self, tables: Mapping[str, FeatureCells], source: str) -> dict[str, int]:
         """Adds features of ids, by axis; how many ids of each axis are new."""
-        with self._writing():
-            return self._describe(tables, source)
-
-    def _describe(self, tables: Mapping[str, FeatureCells], source: str) -> dict[str, int]:
         stamp = (self._clock(), "described", source)
-        return described.write_described(self._database, stamp, tables)
+        with self._writing():
+            return described.write_described(self._database, stamp, tables)
 
     def _finder(self) -> Callable[[Pair], Entry]:
         """Reads entries inside a transaction; quick where there is nothing to read."""

@@ -1,6 +1,7 @@
 """Tables of what is known of ids beforehand: numbers and categories, some of them missing."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +15,10 @@ BETWEEN_PARTS = "|"  # of an id that is made of several
 MISSING = ("", "na", "n/a", "nan", "null", "none", "#n/a", "-", "?")  # marks, in small letters
 ROUNDING = 1e-12  # a spread below this part of the largest number is no spread
 LARGEST = 1e30
+# A bound, a per cent sign, a decimal comma or a unit: nobody means a category by it.
+LIKE_NUMBER = re.compile(
+    r"[<>~\u2264\u2265]\s*[\d.].*|[+-]?[\d.]+\s*%|[+-]?\d+,\d+|[+-]?[\d.]+\s+\S{1,6}"
+)
 
 
 class FeatureCells(NamedTuple):
@@ -21,7 +26,21 @@ class FeatureCells(NamedTuple):
 
     names: list[str]  # of the features
     cells: dict[str, list[str]]  # by id
-    numbers: list[str]  # the names of columns of numbers; the others are of categories
+    source: str  # the file, for an error
+
+    def columns(self, ids: Iterable[str] | None = None) -> dict[str, np.ndarray]:
+        """Each feature of some ids, or of all, by its name.
+
+        Numbers are floats, NaN where nothing is given; texts are of categories, empty where
+        nothing is.
+        """
+        nothing = [""] * len(self.names)
+        lines = [self.cells.get(one, nothing) for one in (self.cells if ids is None else ids)]
+        texts = np.array(lines, object).reshape(len(lines), len(self.names)).T
+        return {
+            name: _typed(own, f"{self.source}, column {name!r}")
+            for name, own in zip(self.names, texts, strict=True)
+        }
 
 
 class FeatureTable(NamedTuple):
@@ -47,37 +66,31 @@ def read_features(path: str | PathLike[str], ids: Sequence[object] | np.ndarray)
       ids: those wanted, in their order; they are compared as texts.
     """
     wanted = [str(one) for one in ids]
-    features, known, _ = read_cells(path)
-    found = sum(name in known for name in wanted)
+    table = read_cells(path)
+    found = sum(name in table.cells for name in wanted)
     if not found:
         raise DataError(f"{path}: no line is of one of the {len(wanted)} ids, such as {wanted[0]}")
-    nothing = [""] * len(features)
-    cells = np.array([known.get(name, nothing) for name in wanted], object)
-    columns = dict(zip(features, cells.T, strict=True))
-    numbers = [n for n, texts in columns.items() if _is_numeric(texts, f"{path}, column {n!r}")]
+    columns = table.columns(wanted)
+    numbers = [name for name, own in columns.items() if own.dtype == float]
     categories = [name for name in columns if name not in numbers]
-    return FeatureTable(matrix_of_cells(columns, numbers), found, numbers, categories)
+    return FeatureTable(matrix_of_columns(columns), found, numbers, categories)
 
 
 def read_cells(path: str | PathLike[str]) -> FeatureCells:
     """All lines of a table of features, as `read_features` takes it."""
     path = Path(path)
     (_, header), *lines = _parquet(path) if path.suffix in (".parquet", ".pq") else _text(path)
-    known = _by_id(header, lines, str(path))
-    columns = zip(header[1:], zip(*known.values(), strict=True), strict=True)
-    numbers = [n for n, texts in columns if _is_numeric(texts, f"{path}, column {n!r}")]
-    return FeatureCells(header[1:], known, numbers)
+    while len(header) > 2 and not header[-1] and not any(fields[-1] for _, fields in lines):
+        header = header[:-1]  # a comma at the end of every line
+        lines = [(place, fields[: len(header)]) for place, fields in lines]
+    return FeatureCells(header[1:], _by_id(header, lines, str(path)), str(path))
 
 
-def matrix_of_cells(columns: Mapping[str, np.ndarray], numbers: Collection[str]) -> np.ndarray:
-    """The features [n, P] of columns [n] of texts, as `read_features` describes them.
-
-    Args:
-      columns: by name; an empty text is a value that is missing.
-      numbers: the names of columns of numbers.
-    """
-    made = [(_numbers if name in numbers else _categories)(x) for name, x in columns.items()]
-    return np.column_stack(made)
+def matrix_of_columns(columns: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The features [n, P] of columns [n], as `FeatureCells.columns` has them."""
+    return np.column_stack(
+        [_numbers(own) if own.dtype == float else _categories(own) for own in columns.values()]
+    )
 
 
 def features_of_parts(ids: Sequence[object] | np.ndarray) -> np.ndarray:
@@ -93,27 +106,28 @@ def features_of_parts(ids: Sequence[object] | np.ndarray) -> np.ndarray:
     )
 
 
-def _is_numeric(texts: Iterable[str], place: str) -> bool:
-    """Whether a column is one of numbers; refused where it has both numbers and other texts."""
+def _typed(texts: np.ndarray, place: str) -> np.ndarray:
+    """A column as numbers or as it is; refused where it has both, or numbers with something on."""
     given = [text for text in texts if text]
-    numeric = [text for text in given if NUMBER.fullmatch(text)]
-    for text in numeric:
-        if not abs(float(text)) <= LARGEST:
-            raise DataError(f"{place}: {text!r} is too large a number")
-    if numeric and len(numeric) < len(given):
-        other = next(text for text in given if text not in numeric)
-        raise DataError(
-            f"{place}: {other!r} is no number, but {numeric[0]!r} is; write numbers in all cells,"
-            " or in none"
-        )
-    return len(numeric) == len(given)
+    is_number = [bool(NUMBER.fullmatch(text)) for text in given]
+    for text, number in zip(given, is_number, strict=True):
+        if number and not abs(float(text)) <= LARGEST:
+            raise DataError(f"{place}: {text[:20]!r} is too large a number")
+        if not number and (any(is_number) or LIKE_NUMBER.fullmatch(text)):
+            raise DataError(
+                f"{place}: {text[:40]!r} is no number; write numbers alone, such as 4.5, in all"
+                " cells, or texts in all"
+            )
+    if given and not any(is_number):
+        return texts
+    return np.array([float(text) if text else np.nan for text in texts], float)
 
 
-def _numbers(texts: np.ndarray) -> np.ndarray:
+def _numbers(values: np.ndarray) -> np.ndarray:
     """A column of numbers as [n, 1] of mean 0 and variance 1; zeros where nothing is given."""
-    given = texts != ""
-    numbers = np.array([float(text) for text in texts[given]])
-    found = np.zeros((len(texts), 1))
+    given = ~np.isnan(values)
+    numbers = values[given]
+    found = np.zeros((len(values), 1))
     if numbers.size and numbers.std() > ROUNDING * np.abs(numbers).max():
         found[given, 0] = (numbers - numbers.mean()) / numbers.std()
     return found
@@ -139,7 +153,7 @@ def _text(path: Path) -> Lines:
     first = data.lstrip(b"\r\n").partition(b"\n")[0]
     delimiter = max(",\t;", key=lambda mark: first.count(mark.encode()))
     return [
-        (f"{source}, line {line}", [_cell(text) for text in fields])
+        (f"{source}, line {line}", [text.strip() for text in fields])
         for line, fields in split_lines(data, source, delimiter, "utf-8")
     ]
 
@@ -156,19 +170,13 @@ def _parquet(path: Path) -> Lines:
     except (pyarrow.ArrowException, OSError) as error:
         reason = " ".join(str(error).split())
         raise DataError(f"{path}: not a whole Parquet file: {reason}") from None
-    columns = [[_cell("" if x is None else str(x)) for x in c.to_pylist()] for c in table.columns]
-    lines = [list(fields) for fields in zip(*columns, strict=True)]
+    columns = [["" if x is None else str(x) for x in c.to_pylist()] for c in table.columns]
+    lines = [[text.strip() for text in fields] for fields in zip(*columns, strict=True)]
     return [(f"{path}, row {i}", fields) for i, fields in enumerate([table.column_names, *lines])]
 
 
-def _cell(text: str) -> str:
-    """What stands in a cell, empty where it is a mark of a missing value."""
-    text = text.strip()
-    return "" if text.lower() in MISSING else text
-
-
 def _by_id(header: list[str], lines: Lines, source: str) -> dict[str, list[str]]:
-    """What follows the id on each line, by id."""
+    """What follows the id on each line, by id; empty where it is a mark of a missing value."""
     if len(set(header)) < len(header):
         raise DataError(f"{source}, line 1: two columns have one name")
     if len(header) < 2:
@@ -178,13 +186,19 @@ def _by_id(header: list[str], lines: Lines, source: str) -> dict[str, list[str]]
         )
     if not lines:
         raise DataError(f"{source}, line 1: no line follows the first one")
+    for name in header[1:]:
+        if not name or NUMBER.fullmatch(name):
+            said = f"{name!r} is a number" if name else "a name is missing"
+            raise DataError(f"{source}, line 1: must have the names of the features; {said}")
     found: dict[str, list[str]] = {}
     for place, (name, *fields) in lines:
+        if not any((name, *fields)):
+            continue  # as spreadsheets leave them at the end
         if len(fields) + 1 != len(header):
             raise DataError(f"{place}: {len(fields) + 1} columns, not {len(header)}")
         if not name:
             raise DataError(f"{place}: an id is empty")
         if name in found:
             raise DataError(f"{place}: the id {name!r} occurs twice")
-        found[name] = fields
+        found[name] = ["" if text.lower() in MISSING else text for text in fields]
     return found

@@ -66,10 +66,11 @@ def test_ids_with_features_and_without_values_are_forecast_and_asked(told, tmp_p
 
 def test_what_is_kept_is_what_the_reader_of_features_makes(told, tmp_path):
     with Campaign.new(tmp_path / "c.db", told["values"]) as campaign:
-        assert campaign._snapshot().matrix.described == Described()
+        assert campaign._storage.described() == Described()
         campaign.describe(rows=told["rows"], columns=told["columns"])
         rows, columns = campaign.ids()
-        kept = campaign._snapshot().matrix.described
+        kept = campaign._storage.described()
+        assert campaign._storage.described() is kept  # not read twice
         np.testing.assert_allclose(kept.rows, read_features(told["rows"], rows).matrix)
         np.testing.assert_allclose(kept.columns, read_features(told["columns"], columns).matrix)
 
@@ -95,14 +96,30 @@ def test_a_later_table_adds_ids_and_features_and_its_values_hold(told, tmp_path)
             ],
         )
         expected = read_features(whole, campaign.ids()[0]).matrix
-        np.testing.assert_allclose(campaign._snapshot().matrix.described.rows, expected)
+        np.testing.assert_allclose(campaign._storage.described().rows, expected)
 
 
-def test_features_change_the_next_fit(told, tmp_path):
-    with Campaign.new(tmp_path / "c.db", told["values"]) as campaign:
+def test_features_change_the_next_fit_and_the_same_ones_do_not(told, tmp_path):
+    """The table of rows brings no new ids: the data stay as they are."""
+    fits = []
+    Campaign.new(tmp_path / "c.db", told["values"]).disconnect()
+    with Campaign(tmp_path / "c.db", on_fit=lambda done, total: fits.append(done)) as campaign:
         before = campaign.predict([("r0", "c0")])[0].mean
-        campaign.describe(rows=told["rows"], columns=told["columns"])
-        assert campaign.predict([("r0", "c0")])[0].mean != before
+        for _ in range(2):
+            fits.clear()
+            assert campaign.describe(rows=told["rows"]) == {"row": 0, "column": 0}
+            after = campaign.predict([("r0", "c0")])[0].mean
+            assert after != before
+            assert bool(fits) == (_ == 0)
+
+
+def test_columns_that_come_with_features_after_a_fit_are_asked_without_a_refit(told, tmp_path):
+    with Campaign.new(tmp_path / "c.db", told["values"], row_features=told["rows"]) as campaign:
+        campaign.predict([("r0", "c0")])
+        campaign.describe(columns=told["columns"])
+        found = campaign.best(3, columns=["c14", "c15"])
+        assert {one.column for one in found} <= {"c14", "c15"}
+        assert all(np.isfinite(one.mean) for one in found)
 
 
 def test_features_that_are_alike_tell_nothing(told, tmp_path):
@@ -121,6 +138,17 @@ def test_features_that_are_alike_tell_nothing(told, tmp_path):
         ("id,a\nr0,1\nr0,2\n", "occurs twice"),
         ("id,a\nr0,1\nr1,red\n", "is no number"),
         ("id,a\n", "no line follows"),
+        ("id,a\nx0,1\n", "none of its ids, such as 'x0', is a row of the campaign; check the ids"),
+        ("id,a\nc0,1\nc1,2\n", "is a row of the campaign; they are columns"),
+        ("r0,1\nr1,2\n", "must have the names of the features; '1' is a number"),
+        ("id,,a\nr0,1,2\n", "a name is missing"),
+        ("a,id\n1,r0\n2,r1\n", "the column 'id' has them: put it first"),
+        ("id;a\nr0;4,5\nr1;3,5\n", "'4,5' is no number"),
+        ("id,a\nr0,45%\n", "'45%' is no number"),
+        ("id,a\nr0,<4.0\n", "'<4.0' is no number"),
+        ("id,a\nr0,4.5 uM\n", "'4.5 uM' is no number"),
+        ("id,a\nr0,1\nr\u200b9,1\n", "holds a character that does not show"),
+        ("", "no feature follows the ids|empty"),
     ],
 )
 def test_a_bad_table_is_refused_and_nothing_is_written(told, tmp_path, content, message):
@@ -136,8 +164,53 @@ def test_a_bad_table_is_refused_and_nothing_is_written(told, tmp_path, content, 
         assert campaign._storage.position() == position
 
 
+def test_a_file_that_is_not_there_is_one_line(told, tmp_path):
+    with Campaign.new(tmp_path / "c.db", told["values"]) as campaign:
+        with pytest.raises(CampaignError, match=r"nope\.csv: cannot be read: No such file"):
+            campaign.describe(rows=tmp_path / "nope.csv")
+        with pytest.raises(CampaignError, match="features of rows: no file is named"):
+            campaign.describe(rows="")
+
+
+def test_empty_cells_have_no_kind_and_an_id_may_be_a_mark(told, tmp_path):
+    first = table(tmp_path / "first.csv", ["id", "solvent"], [("r0", "water"), ("NA", "dmf")])
+    lines = [("r2", "", 1, ""), ("r3", "NA", 2, ""), ("", "", "", "")]
+    later = table(tmp_path / "later.csv", ["id", "solvent", "b", ""], lines)
+    with Campaign.new(tmp_path / "c.db", told["values"], row_features=first) as campaign:
+        assert campaign.ids()[0][-1] == "NA"
+        assert any("1 of categories (solvent)" in note for note in campaign.notes)
+        campaign.describe(rows=later)
+        assert campaign._storage.described().rows.shape == (ROWS + 1, 3)
+
+
+def test_new_ids_that_may_be_mistakes_are_pointed_out(told, tmp_path):
+    other = table(tmp_path / "other.csv", ["id", "a"], [("r0", 1), ("R1", 2), ("fresh", 3)])
+    with Campaign.new(tmp_path / "c.db", told["values"]) as campaign:
+        campaign.describe(rows=other)
+        assert [note for note in campaign.notes if note.startswith("New")] == [
+            "New drug: 'R1' (close to 'r1': if that is meant, tell the corrected table, and close"
+            " this drug with smc-jax close)"
+        ]
+
+
+def test_fingerprints_are_read_once(tmp_path):
+    """400 ids with 500 bits: what is looked at between two fits does not read them again."""
+    bits = np.random.default_rng(0).integers(0, 2, (400, 500))
+    lines = [(f"r{i}", *one) for i, one in enumerate(bits)]
+    wide = table(tmp_path / "bits.csv", ["id", *(f"b{j}" for j in range(500))], lines)
+    with Campaign.new(tmp_path / "c.db", row_features=wide) as campaign:
+        campaign.add(columns=["c0"])
+        kept = campaign._storage.described().rows
+        np.testing.assert_allclose(kept, read_features(wide, campaign.ids()[0]).matrix)
+        statements = []
+        campaign._storage._database.set_trace_callback(statements.append)
+        campaign.tell([("r0", "c0", 1.0)])
+        assert campaign.sizes()["known"] == 1
+        assert not [one for one in statements if "FROM features" in one]
+
+
 def test_a_feature_keeps_its_kind(told, tmp_path):
-    texts = table(tmp_path / "texts.csv", ["id", "a"], [("new", "red")])
+    texts = table(tmp_path / "texts.csv", ["id", "a"], [("r0", "red"), ("new", "red")])
     with Campaign.new(tmp_path / "c.db", told["values"], row_features=told["rows"]) as campaign:
         with pytest.raises(CampaignError, match="'a' had numbers before and has texts now"):
             campaign.describe(rows=texts)

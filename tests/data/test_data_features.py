@@ -71,7 +71,7 @@ def test_a_mark_of_a_missing_value_is_no_category(tmp_path, mark):
         ("id,x\n", "line 1: no line follows"),
         ("id,x\nq,1\n", "no line is of one of the 2 ids, such as a"),
         ("", "the file is empty"),
-        ("id,x\na,3OO\nb,300\n", "column 'x': '3OO' is no number, but '300' is"),
+        ("id,x\na,3OO\nb,300\n", "column 'x': '3OO' is no number; write numbers alone"),
         ("id,x\na,1e999\n", "column 'x': '1e999' is too large a number"),
         ("id,x,x\na,1,2\n", "two columns have one name"),
     ],
