@@ -36,7 +36,8 @@ def parse(arguments: Sequence[str], usage: Callable[[ConfigDict | None], str]) -
     asked = [argument for argument in arguments if argument not in HELP]
     helps = len(asked) < len(arguments)
     # The parser of a number does not know None, which has a meaning for some fields.
-    none = [found[1] for argument in asked if (found := NONE.fullmatch(argument))]
+    last = {argument.partition("=")[0]: argument for argument in asked}  # of a flag, it counts
+    none = [found[1] for argument in last.values() if (found := NONE.fullmatch(argument))]
     asked = [argument for argument in asked if not NONE.fullmatch(argument)]
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # where policies from outside are looked for

@@ -428,10 +428,12 @@ def test_a_field_that_may_be_none_is_set_to_none_by_a_flag(tmp_path):
     fields = {"rows": 5, "columns": 6, "rank": 2, "true_rank": 1, "seeds": 1, "refits": 2}
     line = [f"--config.{name}={value}" for name, value in fields.items()]
     none = ["--config.ids.best_of=None", "--config.model.intercept_scale=None"]
+    none += ["--config.greedy.draws=None", "--config.greedy.draws=7"]  # the last one counts
     process = begin(CONFIG, "--workdir=new", "--config.policies=random", *line, *none, cwd=tmp_path)
     _, complaint = process.communicate()
     assert process.returncode == 0, complaint
     kept = json.loads((tmp_path / "new" / "config.json").read_text())
     kept = kept.get("config", kept)
     assert kept["ids"]["best_of"] is None
+    assert kept["greedy"]["draws"] == 7
     assert kept["model"]["intercept_scale"] is None
