@@ -9,6 +9,7 @@ BIN := .venv/bin
 RESULTS ?= results/synthetic
 # One worker a core, whole files to each: tests of one file share what they compile.
 PARALLEL ?= --numprocesses=auto --dist=loadfile
+SLOWEST ?= --durations=30 --durations-min=5
 
 .PHONY: run figures test test-all lint bench format lock clean
 
@@ -25,7 +26,7 @@ figures: .venv/ready  ## all figures and tables of the docs, to results/figures
 	$(BIN)/python -m launch.figures $(FIGURES)
 
 test: lint  ## lint and all tests but the long studies
-	$(BIN)/python -m pytest $(PARALLEL) -m "not slow"
+	$(BIN)/python -m pytest $(PARALLEL) $(SLOWEST) -m "not slow"
 
 test-all: lint  ## everything
 	$(BIN)/python -m pytest $(PARALLEL)
