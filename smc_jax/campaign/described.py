@@ -17,7 +17,6 @@ from smc_jax.campaign.cells import check_ids
 from smc_jax.campaign.types import COLUMN, ROW, CampaignError
 from smc_jax.data.features import FeatureCells, matrix_of_columns, read_cells
 from smc_jax.data.ratings import DataError
-from smc_jax.model.features import Features, coordinates
 
 MOST_CELLS = 10_000_000  # about 50 bytes each in the file
 
@@ -31,15 +30,6 @@ class Described(NamedTuple):
     def turned(self) -> "Described":
         """The same for the transposed matrix."""
         return Described(self.columns, self.rows)
-
-    def coordinates(self) -> Features:
-        """As the model takes them; features that are alike in all ids tell nothing."""
-        return Features(*(None if x is None or not varies(x) else coordinates(x) for x in self))
-
-
-def varies(table: np.ndarray) -> bool:
-    """Whether a feature differs between two ids."""
-    return bool((np.ptp(table, axis=0) > 0.0).any())
 
 
 def read_tables(

@@ -22,6 +22,7 @@ from smc_jax.campaign.calibration import Errors, errors_of, folds_of
 from smc_jax.campaign.described import Described
 from smc_jax.campaign.engine import Engine, Survey, engine
 from smc_jax.campaign.matrix import Matrix, Units
+from smc_jax.model.features import Features, coordinates
 from smc_jax.model.parameters import Parameters
 
 OnFit = Callable[[int, int], None]
@@ -179,12 +180,18 @@ def forecast(
         return Forecast(programs, fit, kept.fitted_at, matrix, kept.errors, keys.predict)
     total = 1 + folds_of(matrix)
     on_fit(0, total)
-    features = known.coordinates()
+    features = _coordinates(known)
     fit = jax.block_until_ready(programs.fit(keys.fit, matrix.data, features))
     on_fit(1, total)
     errors = errors_of(keys.check, programs, matrix, lambda fold: on_fit(1 + fold, total), features)
     _write(cache, Kept(fit, stamp, position, matrix.units, errors), kind)
     return Forecast(programs, fit, position, matrix, errors, keys.predict)
+
+
+def _coordinates(known: Described) -> Features:
+    """Features as the model takes them; those that are alike in all ids tell nothing."""
+    tables = (None if x is None or not np.ptp(x, axis=0).any() else x for x in known)
+    return Features(*(None if x is None else coordinates(x) for x in tables))
 
 
 def _digest(*parts: object) -> str:
