@@ -1,17 +1,18 @@
-"""Held-out ratings of MovieLens 1M, beside the lines that peers left on the same splits.
+"""Held-out values of published tables, beside the lines that peers left on the same splits.
 
-python -m benchmarks.movielens --split=5 --rank=16 --seeds=3 \
-    --out=results/benchmarks/movielens.jsonl --peers=peers.jsonl
+python -m benchmarks.heldout --split=5 --rank=16 --seeds=3 \
+    --out=results/benchmarks/heldout.jsonl --peers=peers.jsonl
 
-`benchmarks/movielens_splits.py` has the splits and the data they need; the peers are run by
-`benchmarks/movielens_peer.py`, in an environment of its own. The model is that of
-`presets.ratings`, fitted once by its Gibbs chains to the training ratings, which are centred and
+The splits are the four of MovieLens 1M in `benchmarks/heldout_movielens.py`, and `coat` and `davis`
+in `benchmarks/heldout_tables.py`; both say which files they need. The peers are run by
+`benchmarks/heldout_peer.py`, in an environment of its own. The model is that of
+`presets.ratings`, fitted once by its Gibbs chains to the training values, which are centred and
 scaled. A prediction is the mean over the stored draws of b_d + w_d' m_n, m_n the mean of the
-user's latents given the draw.
+column's latents given the draw.
 
-Memory: the 3706 x 6040 matrix is dense, 90 MB in float32. What was seen takes three such matrices
-and a sweep makes some more: the process holds about 1.5 GB, and every line says how much it held.
-Draws are predicted one at a time, and only where a rating is held out.
+Memory: the 3706 x 6040 matrix of MovieLens is dense, 90 MB in float32. What was seen takes three
+such matrices and a sweep makes some more: the process holds about 1.5 GB, and every line says how
+much it held. Draws are predicted one at a time, and only where a value is held out.
 
 A line of JSON is appended to --out for every finished seed; seeds that are there already, with the
 same settings, are skipped. Develop on seeds from 1000 up: --first=1000.
@@ -28,7 +29,8 @@ from absl import app, flags
 from jax import Array, lax
 from tqdm import tqdm
 
-from benchmarks import movielens_splits as splits
+from benchmarks import heldout_data, heldout_movielens, heldout_tables
+from benchmarks.heldout_data import Split, Task, Values
 from smc_jax import presets
 from smc_jax.beliefs.base import Belief
 from smc_jax.model import gaussian
@@ -36,23 +38,25 @@ from smc_jax.model.features import Features, coordinates
 from smc_jax.model.parameters import Parameters
 from smc_jax.observations import Observations
 
-DATA = flags.DEFINE_string("data", None, "The folder of the data; ml-1m in SMC_DATA_DIR if none.")
-SPLIT = flags.DEFINE_enum("split", "5", [*splits.SIZES], "Which ratings are held out.")
+TASKS = heldout_movielens.TASKS | heldout_tables.TASKS
+
+DATA = flags.DEFINE_string("data", None, "The folder of the data; its own in SMC_DATA_DIR if none.")
+SPLIT = flags.DEFINE_enum("split", "5", [*TASKS], "Which values are held out.")
 RANK = flags.DEFINE_integer("rank", 16, "The bound on the rank.")
 SEEDS = flags.DEFINE_integer("seeds", 3, "How many seeds.")
 FIRST = flags.DEFINE_integer("first", 0, "The first seed.")
 DRAWS = flags.DEFINE_integer("draws", 64, "Draws that are stored.")
 SWEEPS = flags.DEFINE_integer("sweeps", 2, "Gibbs sweeps before each draw.")
 FIRST_SWEEPS = flags.DEFINE_integer("first_sweeps", 100, "Gibbs sweeps before the first draw.")
-FEATURES = flags.DEFINE_bool("features", False, "Whether films and users have their features.")
+FEATURES = flags.DEFINE_bool("features", False, "Whether rows and columns have their features.")
 MODEL = flags.DEFINE_string("model", "", 'Settings of the model: "noise_spread=0.5 common=1.0".')
-OUT = flags.DEFINE_string("out", "results/benchmarks/movielens.jsonl", "Where lines are appended.")
+OUT = flags.DEFINE_string("out", "results/benchmarks/heldout.jsonl", "Where lines are appended.")
 PEERS = flags.DEFINE_list("peers", [], "Files of lines that peers left, to be compared with.")
 TOOL = "smc_jax"
 
 
 class Data(NamedTuple):
-    """The training ratings, films by users, as the model sees them: (stars - centre) / scale."""
+    """The training values as the model sees them: (value - centre) / scale."""
 
     observations: Observations
     centre: float
@@ -83,19 +87,19 @@ def make_belief(
     return preset._replace(model=own, gibbs=gibbs, standardise=False, features=known).belief()
 
 
-def make_features(folder: pathlib.Path, ratings: splits.Ratings) -> Features:
-    """What is known of films, which are rows, and of users, which are columns."""
-    films, users = splits.film_features(folder, ratings), splits.user_features(folder, ratings)
-    return Features(coordinates(films.matrix, "films"), coordinates(users.matrix, "users"))
+def make_features(folder: pathlib.Path, task: Task, split: Split) -> Features:
+    """What is known of rows and of columns."""
+    rows, columns = task.row_features(folder, split), task.column_features(folder, split)
+    return Features(coordinates(rows.matrix, "rows"), coordinates(columns.matrix, "columns"))
 
 
-def standardise(train: splits.Ratings) -> Data:
-    """The training ratings as a dense matrix, centred and scaled by their mean and deviation."""
-    centre, scale = float(train.stars.mean()), float(train.stars.std())
-    values = np.zeros((train.film_ids.size, train.user_ids.size), np.float32)
+def standardise(train: Values) -> Data:
+    """The training values as a dense matrix, centred and scaled by their mean and deviation."""
+    centre, scale = float(train.values.mean()), float(train.values.std())
+    values = np.zeros((train.row_ids.size, train.column_ids.size), np.float32)
     mask = np.zeros(values.shape, bool)
-    values[train.film, train.user] = (train.stars - centre) / scale
-    mask[train.film, train.user] = True
+    values[train.row, train.column] = (train.values - centre) / scale
+    mask[train.row, train.column] = True
     return Data(Observations.from_matrix(values, mask), centre, scale)
 
 
@@ -128,12 +132,12 @@ def predict(draws: Parameters, observations: Observations, row: Array, column: A
     return lax.map(of_draw, draws).mean(0)
 
 
-def predict_stars(
-    seed: int, fit: Callable[[Array, Observations], Parameters], data: Data, test: splits.Ratings
+def predict_values(
+    seed: int, fit: Callable[[Array, Observations], Parameters], data: Data, test: Values
 ) -> np.ndarray:
-    """Fits the model to the training ratings, and predicts the others in stars."""
+    """Fits the model to the training values, and predicts the others in their units."""
     draws = fit(jax.random.key(seed), data.observations)
-    found = predict(draws, data.observations, test.film, test.user)
+    found = predict(draws, data.observations, test.row, test.column)
     return data.centre + data.scale * np.asarray(found, float)
 
 
@@ -144,7 +148,7 @@ def table(runs: Sequence[Sequence[dict[str, Any]]]) -> str:
       runs: for each tool and its settings the lines of its seeds; empty lists are left out.
     """
     width = 24
-    head = "split  rank  samples  seeds    RMSE    s.e.  seconds  processor    MiB"
+    head = "split  rank  samples  seeds    RMSE    s.e.     MSE  seconds  processor    MiB"
     text = [f"{'':<{width}}{head}"]
     for lines in filter(None, runs):
         one, errors = lines[0], np.array([line["rmse"] for line in lines])
@@ -153,7 +157,8 @@ def table(runs: Sequence[Sequence[dict[str, Any]]]) -> str:
         text.append(
             f"{one['tool'] + (', features' if one['features'] else ''):<{width}}"
             f"{one['split']:>5}{one['rank']:>6}{one['samples']:>9}{len(lines):>7}"
-            f"{errors.mean():>8.4f}{spread:>8.4f}{seconds:>9.0f}{busy:>11.0f}"
+            f"{errors.mean():>8.4f}{spread:>8.4f}{(errors**2).mean():>8.4f}"
+            f"{seconds:>9.0f}{busy:>11.0f}"
             f"{max(line['peak_MiB'] for line in lines):>7}"
         )
     return "\n".join(text)
@@ -163,7 +168,7 @@ def grouped(lines: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     """Lists of the lines that differ in the seed alone, in the order of their first lines."""
     left, groups = list(lines), []
     while left:
-        groups.append(splits.same_runs(left, left[0]))
+        groups.append(heldout_data.same_runs(left, left[0]))
         left = [line for line in left if line not in groups[-1]]
     return groups
 
@@ -181,25 +186,28 @@ def main(arguments: Sequence[str]) -> None:
         "samples": gibbs["draws"],
         "settings": {"model": model, "gibbs": gibbs},
     }
-    made = splits.versions(["smc_jax", "jax", "jaxlib", "numpy"])
-    folder = splits.data_folder(DATA.value)
-    ratings = splits.read_ratings(folder)
-    split = splits.make_split(ratings, SPLIT.value)
+    made = heldout_data.versions(["smc_jax", "jax", "jaxlib", "numpy"])
+    task = TASKS[SPLIT.value]
+    folder = heldout_data.data_folder(DATA.value, task)
+    split = task.read(folder)
     wanted = range(FIRST.value, FIRST.value + SEEDS.value)
-    seeds = splits.missing_seeds(out, run, wanted)
+    seeds = heldout_data.missing_seeds(out, run, wanted)
     if seeds:
-        known = make_features(folder, ratings) if FEATURES.value else None
+        known = make_features(folder, task, split) if FEATURES.value else None
         fit = make_fit(make_belief(RANK.value, model, gibbs, known))
         data = standardise(split.train)
         for seed in tqdm(seeds, unit="seed"):
-            found = splits.measured(
-                lambda: predict_stars(seed, fit, data, split.test), split.test.stars
+            found = heldout_data.measured(
+                lambda: predict_values(seed, fit, data, split.test), split.test.values, task.bounds
             )
-            splits.append(out, {**run, "seed": seed, **found, "versions": made})
-    done = [x for x in splits.same_runs(splits.read_lines(out), run) if x["seed"] in wanted]
+            heldout_data.append(out, {**run, "seed": seed, **found, "versions": made})
+    lines = heldout_data.same_runs(heldout_data.read_lines(out), run)
+    done = [line for line in lines if line["seed"] in wanted]
     biases = {"tool": "biases only", "features": False, "rank": 0, "samples": 1, "settings": {}}
-    base = splits.measured(lambda: splits.biases_only(split), split.test.stars)
-    peers = [line for path in PEERS.value for line in splits.read_lines(pathlib.Path(path))]
+    base = heldout_data.measured(
+        lambda: heldout_data.biases_only(split), split.test.values, task.bounds
+    )
+    peers = [line for path in PEERS.value for line in heldout_data.read_lines(pathlib.Path(path))]
     beside = [line for line in peers if line["split"] == SPLIT.value]
     own = [{**biases, "split": SPLIT.value, **base, "peak_MiB": 0}]
     print(f"the model of presets.ratings, but for: {MODEL.value or 'nothing'}")
