@@ -7,8 +7,9 @@ MISSING := no Python 3.11 or newer with venv and ensurepip among python3.11, pyt
 	and python3; install one, or say make PYTHON=its-path
 BIN := .venv/bin
 RESULTS ?= results/synthetic
-# One worker a core, whole files to each: tests of one file share what they compile.
-PARALLEL ?= --numprocesses=auto --dist=loadfile
+# One worker a core, whole files to each: tests of one file share what they compile. Files go in the
+# order of tests/conftest.py, which has the longest first.
+PARALLEL ?= --numprocesses=auto --dist=loadfile --no-loadscope-reorder
 SLOWEST ?= --durations=30 --durations-min=5
 
 .PHONY: run figures test test-all lint bench format lock clean

@@ -24,8 +24,31 @@ import pytest
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "alone")
 CACHE = pathlib.Path(__file__).resolve().parent.parent / ".cache" / "jax" / WORKER
 
+# The files that take longest go first, so that no worker is left alone with one at the end.
+LONGEST = (
+    "notebooks/test_notebooks.py",
+    "launch/test_steps.py",
+    "launch/test_figures.py",
+    "launch/test_recorded_experiments.py",
+    "launch/test_launch.py",
+    "policies/test_conformance.py",
+    "beliefs/test_signed_gibbs.py",
+    "simulation/test_loop.py",
+    "simulation/test_held_out.py",
+    "launch/test_growth.py",
+    "beliefs/test_hamiltonian.py",
+    "policies/test_equalised.py",
+)
+
 jax.config.update("jax_num_cpu_devices", 2)
 jax.config.update("jax_compilation_cache_dir", str(CACHE))
+
+
+def pytest_collection_modifyitems(items):
+    """Puts the longest files first; files stay whole, and their tests in order."""
+    tests = pathlib.Path(__file__).resolve().parent
+    place = {tests / name: position for position, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
 @pytest.fixture(autouse=True, scope="module")
