@@ -31,6 +31,7 @@ from tqdm import tqdm
 
 from benchmarks import heldout_data, heldout_movielens, heldout_tables
 from benchmarks.heldout_data import Split, Task, Values
+from launch import commits
 from smc_jax import presets
 from smc_jax.beliefs.base import Belief
 from smc_jax.model import gaussian
@@ -187,6 +188,7 @@ def main(arguments: Sequence[str]) -> None:
         "settings": {"model": model, "gibbs": gibbs},
     }
     made = heldout_data.versions(["smc_jax", "jax", "jaxlib", "numpy"])
+    made["commit"] = commits.current()
     task = TASKS[SPLIT.value]
     folder = heldout_data.data_folder(DATA.value, task)
     split = task.read(folder)
