@@ -23,7 +23,7 @@ from smc_jax.campaign.described import Described
 from smc_jax.campaign.engine import Engine, Survey, engine
 from smc_jax.campaign.matrix import Matrix, Units
 from smc_jax.model.features import Features, coordinates
-from smc_jax.model.parameters import Parameters
+from smc_jax.model.parameters import OF_COLUMNS, Parameters
 
 OnFit = Callable[[int, int], None]
 FEWEST = 5  # values that a model needs
@@ -113,8 +113,8 @@ def _rank(matrix: Matrix, settings: dict[str, Any]) -> int:
 
 def _has_no_more_columns(draws: Parameters, columns: int) -> bool:
     """Whether the draws are of a matrix with at most that number of columns."""
-    each = (draws.noise_scales, draws.latent_means)
-    return all(own.ndim == 1 or own.shape[1] <= columns for own in each)
+    each = (getattr(draws, name) for name in OF_COLUMNS)
+    return all(own is None or own.ndim == 1 or own.shape[1] <= columns for own in each)
 
 
 def with_columns(draws: Parameters, columns: int) -> Parameters:
@@ -122,10 +122,11 @@ def with_columns(draws: Parameters, columns: int) -> Parameters:
 
     Their noise is that of a usual column, and the mean of their latents is zero.
     """
-    each = {"noise_scales": (draws.noise_scales, 1.0), "latent_means": (draws.latent_means, 0.0)}
+    usual_values = {"noise_scales": 1.0, "latent_means": 0.0, "prediction": 0.0}
     grown = {}
-    for name, (kept, usual) in each.items():
-        if kept.ndim > 1:  # columns have their own
+    for name, usual in usual_values.items():
+        kept = getattr(draws, name)
+        if kept is not None and kept.ndim > 1:  # columns have their own
             room = [(0, 0)] * kept.ndim
             room[1] = (0, columns - kept.shape[1])
             grown[name] = jnp.pad(kept, room, constant_values=usual)

@@ -16,13 +16,45 @@ SMALLEST = 1e-6  # singular values below this part of the largest are rounding
 
 
 class Features(NamedTuple):
-    """Coordinates of the rows and of the columns; None where nothing is known of them.
+    """Coordinates of the rows and of the columns, and a prediction; None where there is none.
 
-    Each is centred, its columns are orthogonal, and rows have a mean squared norm of one.
+    Coordinates are centred, their columns are orthogonal, and rows have a mean squared norm of one.
     """
 
     rows: Array | np.ndarray | None = None  # [D, M]
     columns: Array | np.ndarray | None = None  # [N, Q]
+    entries: Array | np.ndarray | None = None  # [D, N]  as `entry_prediction` makes it
+
+    def known(self) -> bool:
+        """Whether anything is."""
+        return any(table is not None for table in self)
+
+
+def entry_prediction(matrix: ArrayLike, name: str = "prediction") -> np.ndarray:
+    """A prediction [D, N] of the values from elsewhere, of mean zero and variance one.
+
+    Where nothing is predicted, NaN, stands what row and column lead to expect: the mean of all
+    predictions plus the deviations of the row and of the column, shrunk by one observation each.
+
+    Args:
+      matrix: in any unit; the model learns what one unit is worth.
+      name: what an error calls it.
+    """
+    matrix = np.asarray(matrix, float)
+    if matrix.ndim != 2 or np.isinf(matrix).any():
+        raise ValueError(f"{name}: must be a matrix of numbers, got shape {matrix.shape}")
+    given = ~np.isnan(matrix)
+    largest = np.abs(matrix[given]).max(initial=0.0)
+    if not given.any() or matrix[given].std() <= 1e-12 * largest:
+        raise ValueError(f"{name}: no two entries are predicted to differ")
+    left = np.where(given, matrix - matrix[given].mean(), 0.0)
+    expected = np.zeros_like(left)
+    for axis in (1, 0):
+        own = (left - given * expected).sum(axis, keepdims=True)
+        expected = expected + own / (1.0 + given.sum(axis, keepdims=True))
+    whole = np.where(given, left, expected)
+    whole = whole - whole.mean()
+    return whole / whole.std()
 
 
 def coordinates(table: ArrayLike, name: str = "features") -> np.ndarray:
