@@ -118,7 +118,8 @@ class Preset(NamedTuple):
           equalise: the strength of `equalised`; None leaves the policy as it is.
           **settings: of the policy, in place of the preset's.
         """
-        paper = self._replace(features=Features()).belief(method="svi")
+        model = {**self.model, "residual": True}  # without features rows are on their own
+        paper = self._replace(features=Features(), model=model).belief(method="svi")
         setting = Setting(self.belief(), entry_noise, self.standardise, horizon, paper)
         own = settings_among(name, self.policies) | settings
         made = make_policy(name, setting, **own)
