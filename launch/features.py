@@ -32,7 +32,8 @@ def make_features(config: ConfigDict) -> Features:
     if not has_features(config):
         return Features()
     sides = zip(SIDES, ids_of(config), strict=True)
-    return Features(*(_side(config, field, ids)[0] for field, ids in sides), _entries(config)[0])
+    rows, columns = (_side(config, field, ids)[0] for field, ids in sides)
+    return Features(rows, columns, _entries(config)[0])
 
 
 def describe_features(config: ConfigDict) -> list[str]:

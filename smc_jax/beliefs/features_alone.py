@@ -13,7 +13,7 @@ from smc_jax.observations import Observations
 def sample_rows_alone(
     key: Array, state: State, data: Observations, prior: Prior, features: ArrayLike
 ) -> State:
-    """Draws of v, c and the weights in w_d = v + B'f_d and b_d = c + B_b'f_d, and with them W and b.
+    """Draws of v, c and the weights in w_d = v + B'f_d and b_d = c + B_b'f_d, and so of W and b.
 
     The constant and the coordinates of the rows take turns: given the others, what one of them
     weighs is the latent column of a factor model, and drawn exactly. Since coordinates are

@@ -1,4 +1,4 @@
-"""Predictions of the values from elsewhere, by ids: a docking score, the output of another model."""
+"""Predictions of the values from elsewhere, by ids: a docking score, another model's output."""
 
 from collections.abc import Sequence
 from os import PathLike

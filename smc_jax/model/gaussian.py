@@ -21,7 +21,7 @@ from jax.typing import ArrayLike
 from smc_jax.algebra.batching import mapped
 from smc_jax.algebra.columns import over_columns
 from smc_jax.algebra.symmetric import Solved, solve, upper_triangle
-from smc_jax.model.parameters import Parameters
+from smc_jax.model.parameters import Known, Parameters
 from smc_jax.observations import Observations
 
 BLOCK = 1024  # columns that the likelihood takes at once
@@ -58,7 +58,7 @@ def log_likelihood(
     variance: Array,
     observations: Observations,
     latent_means: ArrayLike = 0.0,
-    prediction_weight: Array | None = None,
+    prediction_weight: Known = None,
     prediction: Array | None = None,
 ) -> Array:
     """log p(Y | W, b, s2, p) with the latent columns integrated out.
@@ -88,7 +88,7 @@ def log_likelihood(
 class Elsewhere(NamedTuple):
     """A prediction from elsewhere, and its weight."""
 
-    weight: Array | None  # []  a
+    weight: Array  # []  a
     prediction: Array  # [N, D]
 
 
@@ -141,7 +141,7 @@ def _likelihood_terms(
     latent_means: Array | None = None,
     prediction: Array | None = None,
     *,
-    weight: Array | None = None,
+    weight: Known = None,
     observations: Observations,
 ) -> tuple[tuple[Array, ...], tuple[Array, Array]]:
     """The log likelihood, and its gradient: what is summed over columns, and what is theirs.

@@ -62,13 +62,11 @@ def _integrated(base: Field, name: str, common: float, features: ArrayLike) -> F
     def log_prob(p: Parameters) -> Array:
         values = getattr(p, name).reshape(len(f), -1)
         scale = jnp.broadcast_to(getattr(p, scale_of), values.shape[1:])
-        assert p.row_relevance is not None
         return integrated_log_density(values, scale, common, f, p.row_relevance)
 
     def draw(key: Array, others: Parameters, rows: int, columns: int) -> Array:
         own_key, weight_key = jax.random.split(key)
         own = base.sample(own_key, others, rows, columns)
-        assert others.row_relevance is not None
         scale = jnp.sqrt(others.row_relevance) * getattr(others, scale_of)
         return own + f @ (scale * jax.random.normal(weight_key, (f.shape[1], *own.shape[1:])))
 

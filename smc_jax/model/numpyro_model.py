@@ -10,7 +10,6 @@ from smc_jax.model.features import Features
 from smc_jax.model.noise_prior import log_upper_tail, sigma_prior
 from smc_jax.observations import Observations
 
-
 NONE = Features()
 
 
@@ -114,7 +113,8 @@ def numpyro_model(
         if not residual:
             b = b + numpyro.sample("constant", dist.Normal(0.0, scale))
         if known_rows is not None:
-            b = b + _weighted("intercept_weights", known_rows, deviation * jnp.ones(1) * scale)[:, 0]
+            own = jnp.reshape(deviation * scale, (1,))
+            b = b + _weighted("intercept_weights", known_rows, own)[:, 0]
         if residual:
             b = numpyro.sample("intercepts", dist.Normal(b, scale).to_event(1))
     if offsets:

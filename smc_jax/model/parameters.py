@@ -1,7 +1,7 @@
 """The parameters of the model, each with its prior and its map to the real line."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,9 @@ from jax import Array
 LOG_RANGE = 40.0
 # What each column has of its own, columns first, in the fields of `Parameters` that have axes.
 OF_COLUMNS = ("noise_scales", "latent_means", "prediction")
+
+
+Known = Any  # an Array, or None in models without what it is about
 
 
 class Parameters(NamedTuple):
@@ -32,13 +35,13 @@ class Parameters(NamedTuple):
     intercept_scale: Array  # []  the standard deviation of an intercept a priori
     offsets: Array  # [M]  what the rows load alike on the offsets of columns; M is 0 or 1
     # What a prediction from elsewhere adds to the entries; None where there is none.
-    prediction_weight: Array | None = None  # []  a
-    prediction: Array | None = None  # [N, D]
+    prediction_weight: Known = None  # []  a
+    prediction: Known = None  # [N, D]
     # What features weigh, where weights are drawn with the other parameters; see `informed`.
-    row_weights: Array | None = None  # [M, K]  B
-    row_relevance: Array | None = None  # []  the variance of what row features weigh
-    column_weights: Array | None = None  # [Q, K + M]  B_c
-    column_relevance: Array | None = None  # []
+    row_weights: Known = None  # [M, K]  B
+    row_relevance: Known = None  # []  the variance of what row features weigh
+    column_weights: Known = None  # [Q, K + M]  B_c
+    column_relevance: Known = None  # []
 
     def factors(self) -> Array:
         """All loadings [..., D, K + M]: W, and those that are alike in all rows."""

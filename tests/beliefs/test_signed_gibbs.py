@@ -254,9 +254,7 @@ def test_the_chain_stays_in_the_prior(settings, features):
         lambda s: np.abs(s.latents[:, 1, 2]) if offsets else None,
         lambda s: np.log(s.parameters.intercept_scale) if prior.learned_scale else None,
         lambda s: (
-            None
-            if s.parameters.prediction is None
-            else np.arctan(s.parameters.prediction_weight)
+            None if s.parameters.prediction is None else np.arctan(s.parameters.prediction_weight)
         ),
         lambda s: s.row_weights and np.arctan(s.row_weights.weights[:, 1, 2]),
         lambda s: s.row_weights and np.log(s.row_weights.relevance),

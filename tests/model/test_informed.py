@@ -1,4 +1,4 @@
-"""Priors with features, and a prediction: against dense normals, numpyro, and draws of the prior."""
+"""Priors with features, and a prediction: against dense normals, numpyro, and their own draws."""
 
 import functools
 
@@ -27,10 +27,9 @@ KNOWN = Features(
 def test_weights_are_integrated_out_exactly():
     values, scale = RNG.normal(size=(6, 2)), np.array([0.5, 2.0])
     covariance = np.eye(6) + 1.5 * np.ones((6, 6)) + 0.7 * KNOWN.rows @ KNOWN.rows.T
-    expected = sum(
-        scipy.stats.multivariate_normal.logpdf(values[:, k], np.zeros(6), scale[k] ** 2 * covariance)
-        for k in range(2)
-    )
+    density = scipy.stats.multivariate_normal.logpdf
+    each = [density(values[:, k], np.zeros(6), scale[k] ** 2 * covariance) for k in range(2)]
+    expected = sum(each)
     found = integrated_log_density(values, scale, 1.5, KNOWN.rows, jnp.asarray(0.7))
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
