@@ -209,7 +209,8 @@ def _read(cache: pathlib.Path, kind: str) -> Kept | None:
         with cache.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             if str(file["kind"]) != kind:
                 return None
-            fit = Parameters(*(jnp.asarray(file[f"fit_{name}"]) for name in Parameters._fields))
+            own = [name.removeprefix("fit_") for name in file.files if name.startswith("fit_")]
+            fit = Parameters(**{name: jnp.asarray(file[f"fit_{name}"]) for name in own})
             units = Units(*(float(x) for x in file["units"]))
             stamp, fitted_at = str(file["stamp"]), int(file["fitted_at"])
             errors = Errors(file["errors_mean"], file["errors_ratio"])
@@ -228,7 +229,8 @@ def _write(cache: pathlib.Path, kept: Kept, kind: str) -> None:
         "errors_mean": kept.errors.mean,
         "errors_ratio": kept.errors.ratio,
     }
-    told |= {f"fit_{name}": np.asarray(leaf) for name, leaf in kept.fit._asdict().items()}
+    leaves = {name: leaf for name, leaf in kept.fit._asdict().items() if leaf is not None}
+    told |= {f"fit_{name}": np.asarray(leaf) for name, leaf in leaves.items()}
     draft = cache.with_name(f".{cache.name}.{secrets.token_hex(4)}")
     with contextlib.suppress(OSError):
         try:

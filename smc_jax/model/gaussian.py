@@ -10,7 +10,7 @@ with f_n = W'(total_n - count_n b) / s2 + p_n, and x_n | data ~ N(m_n, C_n).
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -93,15 +93,7 @@ class Elsewhere(NamedTuple):
 
 
 @jax.custom_vjp
-def _log_likelihood(
-    loadings: Array,
-    intercepts: Array,
-    variance: Array,
-    means: Array,
-    elsewhere: Elsewhere | None,
-    observations: Observations,
-) -> Array:
-    given = (loadings, intercepts, variance, means, elsewhere, observations)
+def _log_likelihood(*given: Any) -> Array:
     return _log_likelihood_forward(*given)[0]
 
 

@@ -27,6 +27,67 @@ def _weighted(name: str, features: ArrayLike, scale: Array) -> Array:
     return features @ numpyro.sample(name, weights.to_event(2))
 
 
+def _loadings(
+    rows: int,
+    r: Array,
+    deviation: Array,
+    loadings: str,
+    common: float,
+    residual: bool,
+    features: Features,
+) -> Array:
+    """W, given the strengths and the scale of what features weigh."""
+    if loadings == "signed":
+        centre = jnp.zeros(r.size)
+        if common > 0.0:
+            shared = dist.Normal(0.0, jnp.sqrt(common) * r)
+            centre = numpyro.sample("loading_means", shared.to_event(1))
+        if features.rows is not None:
+            centre = centre + _weighted("row_weights", features.rows, deviation * r)
+        loading = dist.Normal(jnp.broadcast_to(centre, (rows, r.size)), r)
+    else:
+        rate = gamma = numpyro.sample("gamma", dist.Gamma(1.0, 1.0))
+        if features.rows is not None:
+            moved = _weighted("row_weights", features.rows, deviation * jnp.ones(r.size))
+            rate = gamma * jnp.exp(-moved)
+        loading = dist.Gamma(gamma * r, jnp.broadcast_to(rate, (rows, r.size)))
+    return numpyro.sample("loadings", loading.to_event(2)) if residual else loading.mean
+
+
+def _sigma(
+    noise_shape: float, noise_rate: float, fixed_noise: float | None, noise_bound: float | None
+) -> Array:
+    """The standard deviation of the noise."""
+    if noise_bound is not None:
+        limit = jnp.sqrt(noise_bound)
+        sigma = numpyro.sample("sigma", dist.Uniform(0.0, limit))
+        inside = sigma_prior(noise_shape, noise_rate).log_prob(sigma)
+        inside -= log_upper_tail(noise_shape, noise_rate / noise_bound)
+        numpyro.factor("noise_prior", inside + jnp.log(limit))
+    elif fixed_noise is None:
+        sigma = numpyro.sample("sigma", sigma_prior(noise_shape, noise_rate))
+    else:
+        sigma = jnp.sqrt(fixed_noise)
+    return sigma
+
+
+def _intercepts(
+    rows: int, scale: float | None, deviation: Array, residual: bool, features: Features
+) -> Array:
+    """b, and its scale where that is learned."""
+    if scale is None:
+        scale = numpyro.sample("intercept_scale", dist.HalfCauchy(1.0))
+    b = jnp.zeros(rows)
+    if not residual:
+        b = b + numpyro.sample("constant", dist.Normal(0.0, scale))
+    if features.rows is not None:
+        own = jnp.reshape(deviation * scale, (1,))
+        b = b + _weighted("intercept_weights", features.rows, own)[:, 0]
+    if residual:
+        b = numpyro.sample("intercepts", dist.Normal(b, scale).to_event(1))
+    return b
+
+
 def numpyro_model(
     observations: Observations,
     *,
@@ -73,50 +134,17 @@ def numpyro_model(
     c0 = numpyro.sample("c0", hyper)
     strength = dist.Gamma(gamma0 / rank, c0).expand([rank])
     r = numpyro.sample("strengths", strength.to_event(1))
-    known_rows, deviation = features.rows, jnp.ones(())
-    if known_rows is not None and residual:
+    deviation = jnp.ones(())  # of what features of rows weigh
+    if features.rows is not None and residual:
         deviation = _deviation("row_relevance")
-    if loadings == "signed":
-        centre = jnp.zeros(rank)
-        if common > 0.0:
-            shared = dist.Normal(0.0, jnp.sqrt(common) * r)
-            centre = numpyro.sample("loading_means", shared.to_event(1))
-        if known_rows is not None:
-            centre = centre + _weighted("row_weights", known_rows, deviation * r)
-        loading = dist.Normal(jnp.broadcast_to(centre, (rows, rank)), r)
-    else:
-        rate = gamma = numpyro.sample("gamma", hyper)
-        if known_rows is not None:
-            moved = _weighted("row_weights", known_rows, deviation * jnp.ones(rank))
-            rate = gamma * jnp.exp(-moved)
-        loading = dist.Gamma(gamma * r, jnp.broadcast_to(rate, (rows, rank)))
-    w = numpyro.sample("loadings", loading.to_event(2)) if residual else loading.mean
-    if noise_bound is not None:
-        limit = jnp.sqrt(noise_bound)
-        sigma = numpyro.sample("sigma", dist.Uniform(0.0, limit))
-        inside = sigma_prior(noise_shape, noise_rate).log_prob(sigma)
-        inside -= log_upper_tail(noise_shape, noise_rate / noise_bound)
-        numpyro.factor("noise_prior", inside + jnp.log(limit))
-    elif fixed_noise is None:
-        sigma = numpyro.sample("sigma", sigma_prior(noise_shape, noise_rate))
-    else:
-        sigma = jnp.sqrt(fixed_noise)
+    w = _loadings(rows, r, deviation, loadings, common, residual, features)
+    sigma = _sigma(noise_shape, noise_rate, fixed_noise, noise_bound)
     if noise_spread > 0.0:
         scale = dist.LogNormal(0.0, noise_spread).expand([columns])
         sigma = sigma * numpyro.sample("noise_scales", scale.to_event(1))
     b = jnp.zeros(rows)
     if intercepts:
-        scale = intercept_scale
-        if scale is None:
-            scale = numpyro.sample("intercept_scale", dist.HalfCauchy(1.0))
-        b = jnp.zeros(rows)
-        if not residual:
-            b = b + numpyro.sample("constant", dist.Normal(0.0, scale))
-        if known_rows is not None:
-            own = jnp.reshape(deviation * scale, (1,))
-            b = b + _weighted("intercept_weights", known_rows, own)[:, 0]
-        if residual:
-            b = numpyro.sample("intercepts", dist.Normal(b, scale).to_event(1))
+        b = _intercepts(rows, intercept_scale, deviation, residual, features)
     if offsets:
         alike = numpyro.sample("offsets", dist.Normal(0.0, 1.0).expand([1]).to_event(1))
         w = jnp.concatenate([w, jnp.broadcast_to(alike, (rows, 1))], axis=1)

@@ -50,7 +50,7 @@ def drawn():
 
 
 def test_the_models_have_every_field_between_them():
-    own = set(Parameters._fields) - {"latent_means"}  # which follow from features of columns
+    own = set(Parameters._fields) - {"latent_means", *Parameters._field_defaults}  # of features
     assert {name for _, name in FIELDS} == own
     assert set(MODELS["signed"].free()) == own - {"gamma"}
 
