@@ -31,6 +31,10 @@ def get_config() -> config_dict.ConfigDict:
         here or in the folder that SMC_DATA_DIR names; or `ids`, the parts of the ids, which | is
         between. None is nothing.
       column_features: the same of the columns.
+      entry_prediction: a prediction of the values from elsewhere, such as a docking score or the
+        output of another model, by ids and with gaps where there is none: a CSV or Parquet file,
+        a matrix with ids on both sides or lines of row, column and prediction. What it is worth is
+        learned. None is none.
       features_checksum: SHA-256 of these files; it is filled in, and a record with another one is
         refused.
       equalise: takes from each column how much it is above the others, so that a user who rates
@@ -58,6 +62,7 @@ def get_config() -> config_dict.ConfigDict:
     config.arrivals = 0
     config.row_features = config_dict.placeholder(str)
     config.column_features = config_dict.placeholder(str)
+    config.entry_prediction = config_dict.placeholder(str)
     config.features_checksum = config_dict.placeholder(str)
     config.equalise = False
     config.equalise_strength = settings_of(equalised)["strength"]

@@ -184,8 +184,8 @@ def ids_of(config: ConfigDict) -> tuple[np.ndarray, np.ndarray]:
         ratings = _published(config.data, config.rows, config.columns)
     else:
         raise ConfigError(
-            "config.row_features, config.column_features: the rows and columns of"
-            f" {config.data} have no ids, by which features are found"
+            "config.row_features, config.column_features, config.entry_prediction: the rows and"
+            f" columns of {config.data} have no ids, by which features are found"
         )
     return ratings.row_ids, ratings.column_ids
 

@@ -66,7 +66,8 @@ def make_belief(
     Args:
       config: of the experiment.
       method: of the inference; where SVI is named, it is the paper's, which knows no features.
-      features: what is known of rows and columns; None reads what the config names.
+      features: what is known of rows and columns; None reads what the config names. Without
+        features of rows these have loadings of their own, whatever the config says.
     """
     inference = dict(config.inference) | ({} if method is None else {"method": method})
     if features is None:
@@ -74,7 +75,7 @@ def make_belief(
     return presets.fitted_belief(
         rank=config.rank,
         standardise=config.standardise,
-        model=config.model,
+        model=config.model if features.rows is not None else {**config.model, "residual": True},
         hmc=config.hmc,
         gibbs=config.gibbs,
         features=features,

@@ -1,4 +1,4 @@
-"""From a config to what is known of the rows and columns of its matrix beforehand."""
+"""From a config to what is known of the rows, columns and entries of its matrix beforehand."""
 
 from pathlib import Path
 
@@ -10,16 +10,18 @@ from launch.data import ids_of
 from launch.settings import ConfigError
 from smc_jax.data.download import data_folder
 from smc_jax.data.features import BETWEEN_PARTS, features_of_parts, read_features
+from smc_jax.data.predicted import read_prediction
 from smc_jax.data.ratings import DataError
-from smc_jax.model.features import Features, coordinates
+from smc_jax.model.features import Features, coordinates, entry_prediction
 
 PARTS = "ids"  # in place of a file: what ids are made of
 SIDES = ("row_features", "column_features")
+ENTRIES = "entry_prediction"
 
 
 def has_features(config: ConfigDict) -> bool:
     """Whether anything is known beforehand."""
-    return config.row_features is not None or config.column_features is not None
+    return any(config[field] is not None for field in (*SIDES, ENTRIES))
 
 
 def make_features(config: ConfigDict) -> Features:
@@ -30,20 +32,23 @@ def make_features(config: ConfigDict) -> Features:
     if not has_features(config):
         return Features()
     sides = zip(SIDES, ids_of(config), strict=True)
-    return Features(*(_side(config, field, ids)[0] for field, ids in sides))
+    rows, columns = (_side(config, field, ids)[0] for field, ids in sides)
+    return Features(rows, columns, _entries(config)[0])
 
 
 def describe_features(config: ConfigDict) -> list[str]:
-    """A line for each side that has features: what was understood of them."""
+    """A line for each file: what was understood of it."""
     if not has_features(config):
         return []
     sides = zip(SIDES, ids_of(config), strict=True)
-    return [f"{field}: {_side(config, field, ids)[1]}" for field, ids in sides if config[field]]
+    told = [f"{field}: {_side(config, field, ids)[1]}" for field, ids in sides if config[field]]
+    return told + ([f"{ENTRIES}: {_entries(config)[1]}"] if config[ENTRIES] else [])
 
 
 def checksum_of(config: ConfigDict) -> str | None:
     """The SHA-256 of the files that features come from, one behind the other; None without any."""
     sources = [config[field] for field in SIDES if config[field] not in (None, PARTS)]
+    sources += [config[ENTRIES]] if config[ENTRIES] else []
     hashes = [pooch.file_hash(str(_path(source)), "sha256") for source in sources]
     return "+".join(hashes) or None
 
@@ -67,10 +72,28 @@ def _side(config: ConfigDict, field: str, ids: np.ndarray) -> tuple[np.ndarray |
         kinds = f"numbers {len(table.numbers)}, categories {len(table.categories)}"
         told = f"{table.found} of {len(ids)} ids have a line; columns of {kinds}"
         return coordinates(table.matrix), told
-    except OSError as error:
-        raise ConfigError(
+    except (OSError, DataError, ValueError, ImportError) as error:
+        raise _complaint(field, source, error) from error
+
+
+def _entries(config: ConfigDict) -> tuple[np.ndarray | None, str]:
+    """The prediction of the entries as the model takes it, and what was understood."""
+    source = config[ENTRIES]
+    if source is None:
+        return None, ""
+    try:
+        found = read_prediction(_path(source), *ids_of(config))
+        told = f"{np.isfinite(found).sum()} of {found.size} entries are predicted"
+        return entry_prediction(found), told
+    except (OSError, DataError, ValueError, ImportError) as error:
+        raise _complaint(ENTRIES, source, error) from error
+
+
+def _complaint(field: str, source: str, error: Exception) -> ConfigError:
+    """What is wrong with a file, in a line that names its field."""
+    if isinstance(error, OSError):
+        return ConfigError(
             f"config.{field}: cannot read {source}: {error.strerror}; it is looked for here, and in"
             " the folder that SMC_DATA_DIR names"
-        ) from error
-    except (DataError, ValueError, ImportError) as error:
-        raise ConfigError(f"config.{field}: {error}") from error
+        )
+    return ConfigError(f"config.{field}: {error}")

@@ -25,7 +25,7 @@ from configs import (
 )
 from launch import data, experiment
 from launch.config import may_be_none
-from launch.features import checksum_of, has_features, make_features
+from launch.features import checksum_of, make_features
 from launch.settings import (
     ConfigError,
     entry_noise,
@@ -253,11 +253,10 @@ def check_model(config: ConfigDict) -> None:
         experiment.make_belief(config, "mcmc", Features())
     with naming(config, "inference"):
         experiment.make_belief(config, features=Features())
-    if has_features(config):
-        chains = config.model.loadings == "signed" and config.inference.method == "mcmc"
-        field = "column_features" if config.row_features is None else "row_features"
-        needed = "needs config.model.loadings=signed and config.inference.method=mcmc"
-        _require(chains, config, field, needed)
+    known = config.inference.method == "mcmc" and config.row_features is not None
+    if not (config.model.residual or known):
+        needed = "False needs config.inference.method=mcmc and config.row_features"
+        raise ConfigError(f"config.model.residual: {needed}")
 
 
 def check_policies(config: ConfigDict) -> None:

@@ -12,6 +12,7 @@ from smc_jax.beliefs.variational import OPTIMISERS, svi, variational
 from smc_jax.checks import one_of
 from smc_jax.model.features import Features
 from smc_jax.model.gamma_process import gamma_process
+from smc_jax.model.informed import informed
 from smc_jax.policies.base import Policy, Setting
 from smc_jax.policies.equalised import equalised
 from smc_jax.policies.registry import make_policy, settings_among
@@ -51,23 +52,24 @@ def fitted_belief(
       steps: gradient steps of every other refit by SVI.
       hmc: settings of `hamiltonian`, the chains of gamma loadings.
       gibbs: settings of `signed_gibbs`, the chains of signed ones.
-      features: what is known of rows and columns beforehand; of signed loadings by chains alone.
+      features: what is known of rows, columns and entries beforehand.
       **inference: other settings of `svi`.
     """
     one_of("method", method, METHODS)
     one_of("start", start, STARTS)
     one_of("optimiser", optimiser, OPTIMISERS)
     prior = gamma_process(rank=rank, **(model or {}))
+    known = Features() if features is None else features
+    chains = method == "mcmc" and prior.signed
+    if not (prior.settings["residual"] or (chains and known.rows is not None)):
+        raise ValueError("model.residual: False needs method=mcmc and features of the rows")
+    prior = prior if chains else informed(prior, known)
     begin = STARTS[start](prior)
     rate = () if learning_rate is None else (learning_rate,)
     fit = svi(model=prior, optimiser=OPTIMISERS[optimiser](*rate), **inference)
-    known = Features() if features is None else features
-    has_features = any(table is not None for table in known)
-    if has_features and not (prior.signed and method == "mcmc"):
-        raise ValueError("features: need model.loadings=signed and method=mcmc")
     if method == "svi":
         belief = variational(prior, begin, fit, first_steps=first_steps, steps=steps)
-    elif prior.signed:
+    elif chains:
         belief = signed_gibbs(prior, begin, known, **(gibbs or {}))
     else:
         belief = hamiltonian(prior, begin, fit, first_steps=first_steps, **(hmc or {}))
@@ -116,7 +118,8 @@ class Preset(NamedTuple):
           equalise: the strength of `equalised`; None leaves the policy as it is.
           **settings: of the policy, in place of the preset's.
         """
-        paper = self._replace(features=Features()).belief(method="svi")
+        model = {**self.model, "residual": True}  # without features rows are on their own
+        paper = self._replace(features=Features(), model=model).belief(method="svi")
         setting = Setting(self.belief(), entry_noise, self.standardise, horizon, paper)
         own = settings_among(name, self.policies) | settings
         made = make_policy(name, setting, **own)

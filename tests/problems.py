@@ -73,7 +73,7 @@ def low_rank_data(seed, *, rows, columns, rank, seen=0.5, noise=0.3):
 
 
 def as_float64(parameters):
-    return Parameters(*(np.asarray(value, np.float64) for value in parameters))
+    return jax.tree.map(lambda value: np.asarray(value, np.float64), parameters)
 
 
 def float64_of(parameters):

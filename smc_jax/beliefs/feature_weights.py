@@ -59,9 +59,13 @@ def check_features(features: Features, data: Observations) -> None:
 
     Arrays that are not known yet, because a program is being traced, are taken as they are.
     """
-    for name, table, number in zip(
-        features._fields, features, (data.rows, data.columns), strict=True
-    ):
+    wanted = data.rows, data.columns
+    if features.entries is not None and jnp.shape(features.entries) != wanted:
+        raise ValueError(
+            f"features.entries: a matrix {jnp.shape(features.entries)}, but the data are {wanted}"
+        )
+    for name, number in zip(("rows", "columns"), wanted, strict=True):
+        table = getattr(features, name)
         if table is None:
             continue
         if len(table) != number:

@@ -53,15 +53,10 @@ def columns_from(
     taken = lax.dynamic_slice_in_dim(order, start, own)
 
     def of_these(each: Array) -> Array:
-        """What belongs to these columns, where columns have their own."""
-        if not each.ndim:
-            return each
+        """What belongs to these columns."""
         return merged(split(each, 0, len(each) // everything)[:, taken], 0)
 
-    own_parameters = parameters._replace(
-        noise_scales=of_these(parameters.noise_scales),
-        latent_means=of_these(parameters.latent_means),
-    )
+    own_parameters = parameters.with_columns(of_these)
 
     def window(ordered: Array) -> Array:
         return merged(lax.dynamic_slice_in_dim(ordered, start, own, -1), 1)

@@ -70,6 +70,7 @@ class Prior(NamedTuple):
     fixed_noise: bool
     noise_bound: float | None
     noise_spread: float
+    residual: bool = True  # whether rows have more than what their features say
 
     @classmethod
     def of(cls, model: Model) -> "Prior":
@@ -85,6 +86,7 @@ class Prior(NamedTuple):
             given["fixed_noise"] is not None,
             given["noise_bound"],
             given["noise_spread"],
+            given["residual"],
         )
 
 
@@ -166,6 +168,8 @@ def sample_process(key: Array, state: State, prior: Prior, features: Features = 
     given = state.parameters
     rows, k = given.loadings.shape
     squares, number = ((given.loadings - state.centre(features)) ** 2).sum(0), rows
+    if not prior.residual:
+        squares, number = jnp.zeros_like(squares), 0
     if prior.common > 0.0:
         squares, number = squares + state.shared**2 / prior.common, number + 1
     if state.row_weights is not None:
@@ -192,11 +196,15 @@ def sample_process(key: Array, state: State, prior: Prior, features: Features = 
     return state._replace(parameters=given._replace(strengths=r, gamma0=gamma0, c0=c0))
 
 
-def sample_intercept_scale(key: Array, state: State, features: Features = NONE) -> State:
+def sample_intercept_scale(
+    key: Array, state: State, prior: Prior, features: Features = NONE
+) -> State:
     """Metropolis steps of s_b in the logarithm, given the intercepts and what moves them."""
     given = state.parameters
     squares = ((given.intercepts - state.intercept_centre(features)[:, 0]) ** 2).sum()
     number = given.intercepts.size
+    if not prior.residual:  # what is left is one constant
+        squares, number = squares / number, 1
     if state.row_weights is not None:
         weights, relevance = state.row_weights.weights[:, -1], state.row_weights.relevance
         squares, number = squares + (weights**2).sum() / relevance, number + weights.size
@@ -254,7 +262,7 @@ def sample_features(key: Array, state: State, prior: Prior, features: Features) 
     """Exact draws of what the features of rows and of columns weigh, given W, b and X."""
     row_key, column_key = jax.random.split(key)
     given = state.parameters
-    if features.rows is not None and state.row_weights is not None:
+    if features.rows is not None and state.row_weights is not None and prior.residual:
         left, scale = given.loadings - state.shared, given.strengths
         if prior.intercepts:
             left = jnp.concatenate([left, given.intercepts[:, None]], axis=1)

@@ -8,6 +8,8 @@ from jax import Array, lax
 
 from smc_jax.beliefs.base import Belief, Diagnostics, earlier_or, several_of, stored_belief
 from smc_jax.beliefs.feature_weights import Weights, check_features
+from smc_jax.beliefs.features_alone import sample_rows_alone
+from smc_jax.beliefs.prediction_weight import sample_prediction_weight
 from smc_jax.beliefs.signed_conditionals import (
     NONE,
     Prior,
@@ -40,17 +42,29 @@ class Chains(NamedTuple):
 def sweep(
     key: Array, state: State, data: Observations, prior: Prior, features: Features = NONE
 ) -> State:
-    """X, then W and b, what rows share, the weights, the scales and the noise, each given all."""
+    """X, then W and b, what rows share, the weights, the scales and the noise, each given all.
+
+    Before all, what a prediction from elsewhere weighs, with X left out.
+    """
     keys = jax.random.split(key, 8)
-    _, latents = gaussian.sample_columns(keys[0], state.parameters, data)
-    state = sample_rows(keys[1], state._replace(latents=latents), data, prior, features)
-    if prior.common > 0.0:
+    if features.entries is not None:
+        own = jax.random.fold_in(key, len(keys))
+        weighed = sample_prediction_weight(own, state.parameters, data)
+        state, data = state._replace(parameters=weighed), gaussian.beyond_prediction(weighed, data)
+    bare = state.parameters._replace(prediction=None)
+    state = state._replace(latents=gaussian.sample_columns(keys[0], bare, data)[1])
+    if prior.residual:
+        state = sample_rows(keys[1], state, data, prior, features)
+    else:
+        assert features.rows is not None
+        state = sample_rows_alone(keys[1], state, data, prior, features.rows)
+    if prior.common > 0.0 and prior.residual:
         state = sample_shared(keys[2], state, prior, features)
     if prior.common > 0.0 or prior.offsets:
         state = shift_loadings(keys[3], state, data, prior)
     state = sample_features(keys[6], state, prior, features)
     if prior.learned_scale:
-        state = sample_intercept_scale(keys[7], state, features)
+        state = sample_intercept_scale(keys[7], state, prior, features)
     state = sample_process(keys[4], state, prior, features)
     return sample_noise(keys[5], state, data, prior)
 
@@ -85,16 +99,23 @@ def signed_gibbs(
     if not model.signed:
         raise ValueError("model: its loadings must be signed for Gibbs sampling")
     settings = Prior.of(model)
+    if not settings.residual and features.rows is None:
+        raise ValueError("model.residual: False needs features of the rows")
 
     def begin(key: Array, data: Observations) -> State:
         parameters = model.constrain(start(key, data))
         shared = parameters.loadings.mean(0) if settings.common > 0.0 else jnp.zeros(model.rank)
         latents = jnp.zeros((data.columns, model.rank + settings.offsets))
         moved = model.rank + settings.intercepts, model.rank + settings.offsets
-        known = zip(features, moved, strict=True)
+        known = zip((features.rows, features.columns), moved, strict=True)
         rows, columns = (x if x is None else Weights.none(x, number) for x, number in known)
         if columns is not None:
             parameters = parameters._replace(latent_means=latents)
+        if features.entries is not None:
+            prediction = jnp.asarray(features.entries, latents.dtype).T
+            parameters = parameters._replace(
+                prediction_weight=jnp.zeros((), latents.dtype), prediction=prediction
+            )
         return State(parameters, shared, latents, rows, columns)
 
     def init(key: Array, data: Observations, prior: Chains | None = None) -> Chains:

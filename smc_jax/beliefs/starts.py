@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array, lax
 
+from smc_jax.beliefs.feature_weights import check_features
 from smc_jax.beliefs.pairwise import pairs, row_means
 from smc_jax.checks import at_least
 from smc_jax.model.gamma_process import Model
@@ -52,6 +53,7 @@ def _start(model: Model, loadings: Callable[[Array, Observations, Array, Array],
     """
 
     def start(key: Array, observations: Observations) -> Parameters:
+        check_features(model.features, observations)
         free, rows = model.free(), observations.rows
         b = row_means(observations) if "intercepts" in free else jnp.zeros(rows)
         scale = _root_mean_square(observations, b)
@@ -68,6 +70,7 @@ def _start(model: Model, loadings: Callable[[Array, Observations, Array, Array],
             noise_scales=even,
             intercept_scale=scale,
             offsets=offsets,
+            **{name: jnp.asarray(value, w.dtype) for name, value in model.begun.items()},
         )
         return model.unconstrain(begun)
 

@@ -2,10 +2,11 @@
 
 from typing import Any
 
+import jax.numpy as jnp
 from jax import Array
 
 from smc_jax.beliefs.base import Belief, Diagnostics
-from smc_jax.model.parameters import Parameters
+from smc_jax.model.parameters import OF_COLUMNS, Parameters
 from smc_jax.observations import Observations
 
 
@@ -20,7 +21,8 @@ def told() -> Belief:
                 f" give a Parameters, got {type(prior).__name__}"
             )
         rows = len(prior.loadings), len(prior.intercepts)
-        each = prior.noise_scales.shape, prior.latent_means.shape[:1]
+        own = (getattr(prior, name) for name in OF_COLUMNS)
+        each = [jnp.shape(x)[:1] for x in own if x is not None]
         columns = [shape for shape in each if shape not in ((), (data.columns,))]
         if rows != (data.rows, data.rows) or columns:
             found = columns[0] if columns else each[0]

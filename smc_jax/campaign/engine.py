@@ -131,8 +131,8 @@ def _describe(
         return values[row, column] >= last, jnp.where(counted, found, 0.0).sum() / wanted
 
     def one(total: Array, draw: ensemble.Ensemble) -> tuple[Array, tuple[Mixture, Array, Array]]:
-        w, b, latent = draw.parameters.factors(), draw.parameters.intercepts, draw.column
-        mean, sample = (b[:, None] + w @ x.T for x in (latent.mean, latent.sample))
+        w, b, latent = draw.parameters.factors(), draw.parameters.expected(), draw.column
+        mean, sample = (b + w @ x.T for x in (latent.mean, latent.sample))
         # The mirror image of a sample around the mean is as likely as the sample itself.
         samples = (jnp.where(is_open, x, -jnp.inf) for x in (sample, 2.0 * mean - sample))
         is_best, average_best = map(jnp.stack, zip(*map(highest, samples), strict=True))
@@ -173,7 +173,8 @@ def _gains(
 
     def one(members: ensemble.Ensemble, entry: tuple[Array, Array]) -> tuple[Any, Array]:
         row, n = entry
-        w, b = members.parameters.factors()[:, row], members.parameters.intercepts[:, row]
+        w = members.parameters.factors()[:, row]
+        b = jax.vmap(lambda parameters: parameters.expected_at(row, n))(members.parameters)
         block = jnp.take(members.column.block, n, axis=1, mode="clip")
         foreseen = gaussian.Column((w[:, :, None] * block).sum(1))  # of this row alone
         mean, variance = b + foreseen.mean, (foreseen.covariance * w).sum(-1)
@@ -206,7 +207,7 @@ def _survey(
         (average, square, improvement), (number, key, parameters) = before, numbered
         columns, latents = gaussian.sample_columns(key, parameters, data)
         mean, variance = gaussian.entry_moments(parameters, columns)
-        sample = parameters.intercepts[:, None] + parameters.factors() @ latents.T
+        sample = parameters.expected() + parameters.factors() @ latents.T
         beaten = (is_open & (offset + factor * sample > best)).any()
         deviation = jnp.maximum(factor * jnp.sqrt(jnp.maximum(variance, 0.0)), 1e-6)
         z = (offset + factor * mean - best) / deviation

@@ -23,7 +23,7 @@ from smc_jax.campaign.described import Described
 from smc_jax.campaign.engine import Engine, Survey, engine
 from smc_jax.campaign.matrix import Matrix, Units
 from smc_jax.model.features import Features, coordinates
-from smc_jax.model.parameters import Parameters
+from smc_jax.model.parameters import OF_COLUMNS, Parameters
 
 OnFit = Callable[[int, int], None]
 FEWEST = 5  # values that a model needs
@@ -113,8 +113,8 @@ def _rank(matrix: Matrix, settings: dict[str, Any]) -> int:
 
 def _has_no_more_columns(draws: Parameters, columns: int) -> bool:
     """Whether the draws are of a matrix with at most that number of columns."""
-    each = (draws.noise_scales, draws.latent_means)
-    return all(own.ndim == 1 or own.shape[1] <= columns for own in each)
+    each = (getattr(draws, name) for name in OF_COLUMNS)
+    return all(own is None or own.ndim == 1 or own.shape[1] <= columns for own in each)
 
 
 def with_columns(draws: Parameters, columns: int) -> Parameters:
@@ -122,10 +122,11 @@ def with_columns(draws: Parameters, columns: int) -> Parameters:
 
     Their noise is that of a usual column, and the mean of their latents is zero.
     """
-    each = {"noise_scales": (draws.noise_scales, 1.0), "latent_means": (draws.latent_means, 0.0)}
+    usual_values = {"noise_scales": 1.0, "latent_means": 0.0, "prediction": 0.0}
     grown = {}
-    for name, (kept, usual) in each.items():
-        if kept.ndim > 1:  # columns have their own
+    for name, usual in usual_values.items():
+        kept = getattr(draws, name)
+        if kept is not None and kept.ndim > 1:  # columns have their own
             room = [(0, 0)] * kept.ndim
             room[1] = (0, columns - kept.shape[1])
             grown[name] = jnp.pad(kept, room, constant_values=usual)
@@ -208,7 +209,8 @@ def _read(cache: pathlib.Path, kind: str) -> Kept | None:
         with cache.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             if str(file["kind"]) != kind:
                 return None
-            fit = Parameters(*(jnp.asarray(file[f"fit_{name}"]) for name in Parameters._fields))
+            own = [name.removeprefix("fit_") for name in file.files if name.startswith("fit_")]
+            fit = Parameters(**{name: jnp.asarray(file[f"fit_{name}"]) for name in own})
             units = Units(*(float(x) for x in file["units"]))
             stamp, fitted_at = str(file["stamp"]), int(file["fitted_at"])
             errors = Errors(file["errors_mean"], file["errors_ratio"])
@@ -227,7 +229,8 @@ def _write(cache: pathlib.Path, kept: Kept, kind: str) -> None:
         "errors_mean": kept.errors.mean,
         "errors_ratio": kept.errors.ratio,
     }
-    told |= {f"fit_{name}": np.asarray(leaf) for name, leaf in kept.fit._asdict().items()}
+    leaves = {name: leaf for name, leaf in kept.fit._asdict().items() if leaf is not None}
+    told |= {f"fit_{name}": np.asarray(leaf) for name, leaf in leaves.items()}
     draft = cache.with_name(f".{cache.name}.{secrets.token_hex(4)}")
     with contextlib.suppress(OSError):
         try:

@@ -79,7 +79,7 @@ def read_features(path: str | PathLike[str], ids: Sequence[object] | np.ndarray)
 def read_cells(path: str | PathLike[str]) -> FeatureCells:
     """All lines of a table of features, as `read_features` takes it."""
     path = Path(path)
-    (_, header), *lines = _parquet(path) if path.suffix in (".parquet", ".pq") else _text(path)
+    (_, header), *lines = read_lines(path)
     while len(header) > 2 and not header[-1] and not any(fields[-1] for _, fields in lines):
         header = header[:-1]  # a comma at the end of every line
         lines = [(place, fields[: len(header)]) for place, fields in lines]
@@ -145,6 +145,11 @@ def _categories(texts: np.ndarray) -> np.ndarray:
 
 
 Lines = list[tuple[str, list[str]]]  # each with its place
+
+
+def read_lines(path: Path) -> Lines:
+    """The lines of a text or of a Parquet file, names first."""
+    return _parquet(path) if path.suffix in (".parquet", ".pq") else _text(path)
 
 
 def _text(path: Path) -> Lines:

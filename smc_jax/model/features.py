@@ -6,47 +6,107 @@ the columns of U diag(s) are orthogonal, there are at most n of them however man
 are, and nothing of the size P x P is ever made.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
+from scipy import sparse
 
 SMALLEST = 1e-6  # singular values below this part of the largest are rounding
 
 
 class Features(NamedTuple):
-    """Coordinates of the rows and of the columns; None where nothing is known of them.
+    """Coordinates of the rows and of the columns, and a prediction; None where there is none.
 
-    Each is centred, its columns are orthogonal, and rows have a mean squared norm of one.
+    Coordinates are centred, their columns are orthogonal, and rows have a mean squared norm of one.
     """
 
     rows: Array | np.ndarray | None = None  # [D, M]
     columns: Array | np.ndarray | None = None  # [N, Q]
+    entries: Array | np.ndarray | None = None  # [D, N]  as `entry_prediction` makes it
+
+    def known(self) -> bool:
+        """Whether anything is."""
+        return any(table is not None for table in self)
 
 
-def coordinates(table: ArrayLike, name: str = "features") -> np.ndarray:
+def entry_prediction(matrix: ArrayLike, name: str = "prediction") -> np.ndarray:
+    """A prediction [D, N] of the values from elsewhere, of mean zero and variance one.
+
+    Where nothing is predicted, NaN, stands what row and column lead to expect: the mean of all
+    predictions plus the deviations of the row and of the column, shrunk by one observation each.
+
+    Args:
+      matrix: in any unit; the model learns what one unit is worth.
+      name: what an error calls it.
+    """
+    matrix = np.asarray(matrix, float)
+    if matrix.ndim != 2 or np.isinf(matrix).any():
+        raise ValueError(f"{name}: must be a matrix of numbers, got shape {matrix.shape}")
+    given = ~np.isnan(matrix)
+    largest = np.abs(matrix[given]).max(initial=0.0)
+    if not given.any() or matrix[given].std() <= 1e-12 * largest:
+        raise ValueError(f"{name}: no two entries are predicted to differ")
+    left = np.where(given, matrix - matrix[given].mean(), 0.0)
+    expected = np.zeros_like(left)
+    for axis in (1, 0):
+        own = (left - given * expected).sum(axis, keepdims=True)
+        expected = expected + own / (1.0 + given.sum(axis, keepdims=True))
+    whole = np.where(given, left, expected)
+    whole = whole - whole.mean()
+    return whole / whole.std()
+
+
+def coordinates(table: Any, name: str = "features") -> np.ndarray:
     """U diag(s) [n, M] of a table [n, P] of numbers, centred and scaled as `Features` has them.
 
     A column of the table that never varies is left out; M is the rank of what is left.
 
     Args:
-      table: the features, one line an id; each column should be of scale one already.
+      table: the features, one line an id; each column should be of scale one already. A sparse
+        one, of `scipy.sparse`, with more columns than lines stays sparse.
       name: what an error calls it.
     """
+    if sparse.issparse(table):
+        if table.shape[1] > table.shape[0]:
+            return _coordinates_of_sparse(table.tocsr(), name)
+        table = table.toarray()
     table = np.asarray(table, float)
     if table.ndim != 2 or not np.isfinite(table).all():
         raise ValueError(f"{name}: must be a matrix of finite numbers, got shape {table.shape}")
     centred = table - table.mean(0)
     n, p = centred.shape
-    if p > n:  # by the n x n products: there may be far more features than lines
-        values, vectors = np.linalg.eigh(centred @ centred.T)
-        scores = vectors[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0.0))
+    if p > n:
+        scores = _scores_of_products(centred @ centred.T)
     else:
         left, singular, _ = np.linalg.svd(centred, full_matrices=False)
         scores = left * singular
+    return _scaled(scores, table.size, np.abs(table).max(initial=0.0), name)
+
+
+def _coordinates_of_sparse(table: sparse.csr_array, name: str) -> np.ndarray:
+    """The coordinates by the products of lines [n, n]; nothing of the size n x P is dense."""
+    table = table.astype(float)
+    if not np.isfinite(table.data).all():
+        raise ValueError(f"{name}: must be a matrix of finite numbers")
+    products = (table @ table.T).toarray()
+    off = products.mean(0)  # of each line with the mean line
+    centred = products - off - off[:, None] + off.mean()
+    largest = np.abs(table.data).max(initial=0.0)
+    return _scaled(_scores_of_products(centred), np.prod(table.shape), largest, name)
+
+
+def _scores_of_products(products: np.ndarray) -> np.ndarray:
+    """U diag(s) from F F' [n, n]: there may be far more features than lines."""
+    values, vectors = np.linalg.eigh(products)
+    return vectors[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0.0))
+
+
+def _scaled(scores: np.ndarray, size: int, largest: float, name: str) -> np.ndarray:
+    """The coordinates that are more than rounding, scaled as `Features` has them."""
     norms = np.sqrt((scores**2).sum(0))
-    rounding = 1e-12 * np.sqrt(table.size) * np.abs(table).max(initial=0.0)
+    rounding = 1e-12 * np.sqrt(size) * largest
     scores = scores[:, norms > max(SMALLEST * norms.max(initial=0.0), rounding)]
     if not scores.size:
         raise ValueError(f"{name}: no feature differs between two lines")

@@ -8,8 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
 from jax import Array
+from jax.typing import ArrayLike
 
 from smc_jax.checks import at_least, one_of, positive
+from smc_jax.model.features import Features
 from smc_jax.model.gaussian import log_likelihood
 from smc_jax.model.noise_prior import noise_prior
 from smc_jax.model.parameters import (
@@ -33,6 +35,8 @@ class Model(NamedTuple):
     layers: tuple[Layer, ...]
     held: dict[str, Callable[[int], Array]]  # from the number of rows to the value
     settings: Mapping[str, Any]  # what it was made with, for samplers that use its conjugacies
+    features: Features = Features()  # what is known beforehand; see `informed`
+    begun: Mapping[str, ArrayLike] = {}  # where the weights of features start
 
     def free(self) -> dict[str, Field]:
         """The parameters that have a prior, by name."""
@@ -55,17 +59,24 @@ class Model(NamedTuple):
         order = [item for layer in self.layers for item in reversed(layer.items())]
         for own, (name, one) in zip(jax.random.split(key, len(order)), order, strict=True):
             drawn = drawn._replace(**{name: one.sample(own, drawn, rows, columns)})
-        return drawn
+        return self._with_latent_means(drawn)
 
     def constrain(self, unconstrained: Parameters) -> Parameters:
         """theta(u)."""
         free, rows = self.free(), unconstrained.loadings.shape[0]
-        return Parameters(
-            **{
-                name: free[name].bijector.forward(value) if name in free else self.held[name](rows)
-                for name, value in unconstrained._asdict().items()
-            }
-        )
+        images = {
+            name: free[name].bijector.forward(value) if name in free else self.held[name](rows)
+            for name, value in unconstrained._asdict().items()
+            if name in free or name in self.held
+        }
+        return self._with_latent_means(Parameters(**images))
+
+    def _with_latent_means(self, parameters: Parameters) -> Parameters:
+        """The parameters with the means p_n = B_c'g_n that features of the columns make."""
+        if parameters.column_weights is None:
+            return parameters
+        means = jnp.asarray(self.features.columns) @ parameters.column_weights
+        return parameters._replace(latent_means=means)
 
     def unconstrain(self, parameters: Parameters) -> Parameters:
         """u(theta), None where the model holds a parameter fixed."""
@@ -90,7 +101,8 @@ class Model(NamedTuple):
     def log_likelihood(self, parameters: Parameters, observations: Observations) -> Array:
         """log p(Y | theta), the latent columns integrated out."""
         w, b, variance = parameters.factors(), parameters.intercepts, parameters.noise() ** 2
-        return log_likelihood(w, b, variance, observations, parameters.latent_means)
+        elsewhere = parameters.prediction_weight, parameters.prediction
+        return log_likelihood(w, b, variance, observations, parameters.latent_means, *elsewhere)
 
     def log_density(self, unconstrained: Parameters) -> Array:
         """log p(theta(u)) + log |d theta / d u|: the prior in unconstrained space."""
@@ -118,7 +130,7 @@ def signed_log_density(loadings: Array, strengths: Array, common: float) -> Arra
     return -(0.5 * squares / strengths**2 + rows * jnp.log(strengths)).sum() - 0.5 * constant
 
 
-def _gamma_draw(key: Array, shape: Array, rate: Array) -> Array:
+def gamma_draw(key: Array, shape: Array, rate: Array) -> Array:
     """x ~ G(shape, rate) by its logarithm, which does not underflow where the shape is small."""
     return POSITIVE.forward(jax.random.loggamma(key, shape) - jnp.log(rate))
 
@@ -127,7 +139,7 @@ def _process(rank: int) -> Layer:
     """r_k ~ G(gamma0 / K, c0), gamma0 and c0 ~ G(1, 1)."""
 
     def draw_strengths(key: Array, others: Parameters, rows: int, columns: int) -> Array:
-        return _gamma_draw(key, jnp.full((rank,), others.gamma0 / rank), others.c0)
+        return gamma_draw(key, jnp.full((rank,), others.gamma0 / rank), others.c0)
 
     hyper = dist.Gamma(1.0, 1.0)
     strengths = field(POSITIVE, "strengths", lambda p: dist.Gamma(p.gamma0 / rank, p.c0))
@@ -143,7 +155,7 @@ def _gamma_loadings(rank: int) -> Layer:
 
     def draw(key: Array, others: Parameters, rows: int, columns: int) -> Array:
         shape = jnp.broadcast_to(others.gamma * others.strengths, (rows, rank))
-        return _gamma_draw(key, shape, others.gamma)
+        return gamma_draw(key, shape, others.gamma)
 
     loadings = field(POSITIVE, "loadings", lambda p: dist.Gamma(p.gamma * p.strengths, p.gamma))
     return {
@@ -204,6 +216,7 @@ def gamma_process(
     noise_bound: float | None = None,
     noise_spread: float = 0.0,
     common: float = 0.0,
+    residual: bool = True,
 ) -> Model:
     """r_k ~ G(gamma0/K, c0) and gamma0, c0 ~ G(1, 1), with loadings of one of two kinds.
 
@@ -227,11 +240,17 @@ def gamma_process(
         Gibbs sampling keeps log t_n within four deviations.
       common: of signed loadings, v_k ~ N(0, common r_k^2), integrated out: how much of a factor
         all rows share. At 0 rows are uncorrelated a priori.
+      residual: whether rows have loadings and intercepts of their own, beside what their features
+        say. Without, w_d = v + B'f_d, and b_d alike: a row that nobody ever asked for is predicted
+        as well as others, and the number of parameters does not grow with the rows. It needs
+        features of the rows, signed loadings and chains.
     """
     at_least("rank", rank, 1)
     one_of("loadings", loadings, LOADINGS)
     positive("intercept_scale", intercept_scale, optional=True)
     at_least("common", common, 0.0)
+    if not (residual or loadings == "signed"):
+        raise ValueError("residual: False needs loadings=signed")
     noise: dict[str, Any] = {
         "noise_shape": noise_shape,
         "noise_rate": noise_rate,
@@ -259,6 +278,7 @@ def gamma_process(
         "intercept_scale": intercept_scale,
         "offsets": offsets,
         "common": common,
+        "residual": residual,
         **noise,
     }
     return Model(rank, (*layers, *noise_layers), held, settings)

@@ -10,7 +10,7 @@ with f_n = W'(total_n - count_n b) / s2 + p_n, and x_n | data ~ N(m_n, C_n).
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -21,7 +21,7 @@ from jax.typing import ArrayLike
 from smc_jax.algebra.batching import mapped
 from smc_jax.algebra.columns import over_columns
 from smc_jax.algebra.symmetric import Solved, solve, upper_triangle
-from smc_jax.model.parameters import Parameters
+from smc_jax.model.parameters import Known, Parameters
 from smc_jax.observations import Observations
 
 BLOCK = 1024  # columns that the likelihood takes at once
@@ -58,6 +58,8 @@ def log_likelihood(
     variance: Array,
     observations: Observations,
     latent_means: ArrayLike = 0.0,
+    prediction_weight: Known = None,
+    prediction: Array | None = None,
 ) -> Array:
     """log p(Y | W, b, s2, p) with the latent columns integrated out.
 
@@ -72,38 +74,56 @@ def log_likelihood(
       variance: s2, [] or [N].
       observations: what was seen.
       latent_means: p [N, K], or [] zero.
+      prediction_weight: a [], where y has a times a prediction from elsewhere in it.
+      prediction: that prediction [N, D], which is data: its gradient is zero.
     """
     chex.assert_shape(intercepts, loadings.shape[:1])
     chex.assert_equal(observations.rows, loadings.shape[0])
     variance = jnp.broadcast_to(variance, (observations.columns,))
     means = jnp.asarray(latent_means, loadings.dtype)
-    return _log_likelihood(loadings, intercepts, variance, means, observations)
+    elsewhere = None if prediction is None else Elsewhere(prediction_weight, prediction)
+    return _log_likelihood(loadings, intercepts, variance, means, elsewhere, observations)
+
+
+class Elsewhere(NamedTuple):
+    """A prediction from elsewhere, and its weight."""
+
+    weight: Array  # []  a
+    prediction: Array  # [N, D]
 
 
 @jax.custom_vjp
-def _log_likelihood(
-    loadings: Array, intercepts: Array, variance: Array, means: Array, observations: Observations
-) -> Array:
-    return _log_likelihood_forward(loadings, intercepts, variance, means, observations)[0]
+def _log_likelihood(*given: Any) -> Array:
+    return _log_likelihood_forward(*given)[0]
 
 
 def _log_likelihood_forward(
-    loadings: Array, intercepts: Array, variance: Array, means: Array, observations: Observations
+    loadings: Array,
+    intercepts: Array,
+    variance: Array,
+    means: Array,
+    elsewhere: Elsewhere | None,
+    observations: Observations,
 ) -> tuple[Array, tuple]:
     _, position = upper_triangle(loadings.shape[1])
-    arrays, structure = jax.tree.flatten(observations)
-    given = (variance, means.T) if means.ndim else (variance,)
+    by_column = {"variance": variance}
+    if means.ndim:
+        by_column["latent_means"] = means.T
+    if elsewhere is not None:
+        by_column["prediction"] = elsewhere.prediction.T
+    arrays, structure = jax.tree.flatten((observations, by_column))
 
     def block(*parts: Array) -> tuple[tuple, tuple]:
-        own, (variance, *means) = parts[: len(arrays)], parts[len(arrays) :]
-        seen = jax.tree.unflatten(structure, own)
-        return _likelihood_terms(loadings, intercepts, variance, *means, observations=seen)
+        seen, own = jax.tree.unflatten(structure, parts)
+        weight = None if elsewhere is None else elsewhere.weight
+        return _likelihood_terms(loadings, intercepts, **own, weight=weight, observations=seen)
 
-    sums, (d_variance, d_means) = over_columns(block, (*arrays, *given), width=BLOCK)
-    value, d_loadings, d_intercepts, spread = sums
+    sums, (d_variance, d_means) = over_columns(block, arrays, width=BLOCK)
+    value, d_loadings, d_intercepts, spread, *d_weight = sums
     d_loadings = d_loadings - jnp.einsum("dkl,dl->dk", spread[:, position], loadings)
     d_means = d_means.T if means.ndim else jnp.zeros_like(means)
-    return value, (d_loadings, d_intercepts, d_variance, d_means, observations)
+    gradients = d_loadings, d_intercepts, d_variance, d_means
+    return value, (gradients, d_weight, elsewhere, observations)
 
 
 def _likelihood_terms(
@@ -111,7 +131,9 @@ def _likelihood_terms(
     intercepts: Array,
     variance: Array,
     latent_means: Array | None = None,
+    prediction: Array | None = None,
     *,
+    weight: Known = None,
     observations: Observations,
 ) -> tuple[tuple[Array, ...], tuple[Array, Array]]:
     """The log likelihood, and its gradient: what is summed over columns, and what is theirs.
@@ -120,6 +142,8 @@ def _likelihood_terms(
     for p [K, N] is m - p: since m_n maximises what p_n enters, m_n need not be differentiated.
     """
     given = jnp.zeros(()) if latent_means is None else latent_means.T
+    if prediction is not None:
+        observations = observations.relative_to(weight * prediction)
     covariance, mean, log_det, _ = _solved(loadings, intercepts, variance, given, observations)
     residual, squares = observations.misfit(loadings, intercepts, mean)
     number = observations.by_column()
@@ -136,13 +160,17 @@ def _likelihood_terms(
     _, position = upper_triangle(k)
     freedom = number - k + covariance[position.diagonal()].sum(0)
     d_variance = -0.5 * (freedom / variance - squares / variance**2)
-    return (value, pull @ mean.T, pull.sum(1), spread), (d_variance, away)
+    d_weight = () if prediction is None else ((pull * prediction).sum(),)
+    return (value, pull @ mean.T, pull.sum(1), spread, *d_weight), (d_variance, away)
 
 
 def _log_likelihood_backward(saved: tuple, cotangent: Array) -> tuple:
-    *gradients, observations = saved
-    no_gradient = jax.tree.map(jnp.zeros_like, observations)
-    return *(cotangent * gradient for gradient in gradients), no_gradient
+    gradients, d_weight, elsewhere, observations = saved
+    no_gradient = jax.tree.map(jnp.zeros_like, (elsewhere, observations))
+    d_elsewhere, d_observations = no_gradient
+    if elsewhere is not None:
+        d_elsewhere = d_elsewhere._replace(weight=cotangent * d_weight[0])
+    return *(cotangent * gradient for gradient in gradients), d_elsewhere, d_observations
 
 
 _log_likelihood.defvjp(_log_likelihood_forward, _log_likelihood_backward)
@@ -151,13 +179,23 @@ _log_likelihood.defvjp(_log_likelihood_forward, _log_likelihood_backward)
 def latent_posterior(parameters: Parameters, observations: Observations) -> Columns:
     """x_n | data, W, sigma ~ N(m_n, C_n) for every column."""
     chex.assert_equal(observations.rows, parameters.loadings.shape[0])
-    return _columns(_solved(*_given(parameters), observations))
+    return _columns(_solved(*_given(parameters, observations)))
 
 
-def _given(parameters: Parameters) -> tuple[Array, Array, Array, Array]:
-    """W with the offsets of columns among its factors, b, s2 and p."""
+def beyond_prediction(parameters: Parameters, observations: Observations) -> Observations:
+    """The observations less a times what was predicted elsewhere: all that factors explain."""
+    if parameters.prediction is None:
+        return observations
+    return observations.relative_to(parameters.prediction_weight * parameters.prediction.T)
+
+
+def _given(
+    parameters: Parameters, observations: Observations
+) -> tuple[Array, Array, Array, Array, Observations]:
+    """W with the offsets of columns among its factors, b, s2 and p, and what they explain."""
+    left = beyond_prediction(parameters, observations)
     variance = parameters.noise() ** 2
-    return parameters.factors(), parameters.intercepts, variance, parameters.latent_means
+    return parameters.factors(), parameters.intercepts, variance, parameters.latent_means, left
 
 
 def _columns(solved: Solved) -> Columns:
@@ -171,9 +209,9 @@ def sample_columns(
     key: Array, parameters: Parameters, observations: Observations
 ) -> tuple[Columns, Array]:
     """The latent posteriors, and an exact draw of x_n [N, K] from each."""
-    given = _given(parameters)
+    given = _given(parameters, observations)
     normals = jax.random.normal(key, (given[0].shape[1], observations.columns))
-    solved = _solved(*given, observations, normals)
+    solved = _solved(*given, normals)
     return _columns(solved), (solved.solution + solved.draw).T
 
 
@@ -187,7 +225,7 @@ def sample_matrix(
     """
     latent_key, noise_key = jax.random.split(key)
     _, latents = sample_columns(latent_key, parameters, observations)
-    matrix = parameters.intercepts[:, None] + parameters.factors() @ latents.T
+    matrix = parameters.expected() + parameters.factors() @ latents.T
     if not entry_noise:
         return matrix
     noise = parameters.noise() * jax.random.normal(noise_key, matrix.shape)
@@ -212,10 +250,10 @@ def sample_matrices(
 
     On a CPU a few columns at a time: the random numbers of all of them would not fit in a cache.
     """
-    w, b, columns = parameters.factors(), parameters.intercepts, observations.columns
+    w, columns = parameters.factors(), observations.columns
 
     def one_column(column: tuple) -> Array:
-        key, covariance, count, average, sigma, mean = column
+        key, covariance, count, average, sigma, mean, b = column
         latent_key, noise_key = jax.random.split(key)
         eps = jax.random.normal(noise_key, (draws, *count.shape))
         a = jax.random.normal(latent_key, (draws, w.shape[1])) + (jnp.sqrt(count) * eps) @ w / sigma
@@ -228,7 +266,8 @@ def sample_matrices(
     sigma = jnp.broadcast_to(parameters.noise(), (columns,))
     means = jnp.broadcast_to(parameters.latent_means, (columns, w.shape[1]))
     seen = (observations.times_seen().T, observations.average().T)
-    per_column = (jax.random.split(key, columns), covariance, *seen, sigma, means)
+    b = jnp.broadcast_to(parameters.expected().T, (columns, len(w)))
+    per_column = (jax.random.split(key, columns), covariance, *seen, sigma, means, b)
     return mapped(one_column, per_column, on_cpu=math.gcd(columns, 8))
 
 
@@ -239,7 +278,7 @@ def entry_moments(parameters: Parameters, columns: Columns) -> tuple[Array, Arra
     """
     w = parameters.factors()
     (i, j), _ = upper_triangle(w.shape[1])
-    mean = parameters.intercepts[:, None] + w @ columns.mean.T
+    mean = parameters.expected() + w @ columns.mean.T
     times = jnp.where(i == j, 1.0, 2.0)
     return mean, (times * w[:, i] * w[:, j]) @ columns.covariance[:, i, j].T
 

@@ -1,7 +1,7 @@
 """The parameters of the model, each with its prior and its map to the real line."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +10,11 @@ from jax import Array
 
 # On this range products of two exponentials (w^2, sigma^2, gamma r) stay normal float32 numbers.
 LOG_RANGE = 40.0
+# What each column has of its own, columns first, in the fields of `Parameters` that have axes.
+OF_COLUMNS = ("noise_scales", "latent_means", "prediction")
+
+
+Known = Any  # an Array, or None in models without what it is about
 
 
 class Parameters(NamedTuple):
@@ -29,12 +34,41 @@ class Parameters(NamedTuple):
     latent_means: Array  # [N, K + M]  p, of the latents a priori; [] zero where they have none
     intercept_scale: Array  # []  the standard deviation of an intercept a priori
     offsets: Array  # [M]  what the rows load alike on the offsets of columns; M is 0 or 1
+    # What a prediction from elsewhere adds to the entries; None where there is none.
+    prediction_weight: Known = None  # []  a
+    prediction: Known = None  # [N, D]
+    # What features weigh, where weights are drawn with the other parameters; see `informed`.
+    row_weights: Known = None  # [M, K]  B
+    row_relevance: Known = None  # []  the variance of what row features weigh
+    column_weights: Known = None  # [Q, K + M]  B_c
+    column_relevance: Known = None  # []
 
     def factors(self) -> Array:
         """All loadings [..., D, K + M]: W, and those that are alike in all rows."""
         size = *self.loadings.shape[:-1], self.offsets.shape[-1]
         alike = jnp.broadcast_to(self.offsets[..., None, :], size)
         return jnp.concatenate([self.loadings, alike], axis=-1)
+
+    def expected(self) -> Array:
+        """What entries are apart from their factors: b_d + a prediction_dn [D, N], or b [D, 1]."""
+        b = self.intercepts[:, None]
+        if self.prediction is None:
+            return b
+        return b + self.prediction_weight * self.prediction.T
+
+    def expected_at(self, row: Array, column: Array) -> Array:
+        """The same of some entries, by rows and columns of one shape."""
+        b = self.intercepts[row]
+        if self.prediction is None:
+            return b
+        return b + self.prediction_weight * self.prediction[column, row]
+
+    def expected_of(self, column: Array) -> Array:
+        """The same of one column [D]."""
+        if self.prediction is None:
+            return self.intercepts
+        own = jnp.take(self.prediction, column, axis=0, mode="clip")
+        return self.intercepts + self.prediction_weight * own
 
     def noise(self) -> Array:
         """Standard deviation of the noise in each column [N], or [] in all of them."""
@@ -47,13 +81,19 @@ class Parameters(NamedTuple):
 
     def at_columns(self, columns: Array) -> "Parameters":
         """The parameters of the matrix of some columns [C] alone."""
-        each = {"noise_scales": self.noise_scales, "latent_means": self.latent_means}
-        taken = {k: jnp.take(x, columns, axis=0, mode="clip") for k, x in each.items() if x.ndim}
-        return self._replace(**taken)
+        return self.with_columns(lambda x: jnp.take(x, columns, axis=0, mode="clip"))
+
+    def with_columns(self, change: Callable[[Array], Array]) -> "Parameters":
+        """The same with what columns [N, ...] have of their own changed."""
+        each = {name: getattr(self, name) for name in OF_COLUMNS}
+        own = {name: x for name, x in each.items() if x is not None and jnp.ndim(x)}
+        return self._replace(**{name: change(x) for name, x in own.items()})
 
     def in_units(self, centre: Array, scale: Array) -> "Parameters":
         """The parameters of centre + scale times the matrix."""
+        weight = self.prediction_weight
         return self._replace(
+            prediction_weight=None if weight is None else scale * weight,
             loadings=scale * self.loadings,
             strengths=scale * self.strengths,
             sigma=scale * self.sigma,
@@ -66,7 +106,8 @@ class Parameters(NamedTuple):
     def plain(cls, loadings: Array, sigma: Array, intercepts: Array | None = None) -> "Parameters":
         """W, sigma and b of a model without the hyperparameters, which are ones."""
         rows, k = loadings.shape
-        ones = dict.fromkeys(cls._fields, jnp.ones((), loadings.dtype))
+        needed = (name for name in cls._fields if name not in cls._field_defaults)
+        ones = dict.fromkeys(needed, jnp.ones((), loadings.dtype))
         b = jnp.zeros(rows, loadings.dtype) if intercepts is None else intercepts
         own = {"loadings": loadings, "sigma": sigma, "intercepts": b}
         none = {"latent_means": (), "offsets": 0}

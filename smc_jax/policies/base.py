@@ -132,7 +132,7 @@ def predictor(
             w = own.factors()[rows]
             variance = jnp.einsum("mk,mkl,ml->m", w, covariance, w)
             noise = jnp.broadcast_to(own.noise(), rows.shape)
-            expected = own.intercepts[rows] + (w * mean).sum(1)
+            expected = own.expected_at(rows, jnp.arange(rows.size)) + (w * mean).sum(1)
             return Mixture(expected, jnp.maximum(variance, 0.0), noise)
 
         return mapped(one, parameter_draws(key, belief, state_of(state), number), on_cpu=1)

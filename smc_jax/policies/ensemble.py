@@ -65,7 +65,7 @@ def condition(key: Array, ensemble: Ensemble, outcome: Outcome) -> tuple[Ensembl
             key,
             column,
             parameters.factors()[outcome.row],
-            outcome.value - parameters.intercepts[outcome.row],
+            outcome.value - parameters.expected_at(outcome.row, n),
             parameters.noise_at(n) ** 2,
             outcome.weight,
         )
@@ -107,7 +107,7 @@ def _with_column(
     after = moved(parameters, before)
     block = lax.dynamic_update_index_in_dim(block, after.block, n, 1)
     # Predicted from `after`: to read it back from the block would cost a copy of all columns.
-    return Ensemble(parameters, gaussian.Column(block)), _predict_column(parameters, after)
+    return Ensemble(parameters, gaussian.Column(block)), _predict_column(parameters, after, n)
 
 
 def noise(ensemble: Ensemble) -> Array:
@@ -124,19 +124,19 @@ def predict(ensemble: Ensemble) -> Prediction:
 def predict_one(parameters: Parameters, column: gaussian.Column) -> Prediction:
     """The predictions [D, N] of one draw."""
     columns = gaussian.Columns(column.mean, column.covariance)
-    sample = parameters.intercepts[:, None] + parameters.factors() @ column.sample.T
+    sample = parameters.expected() + parameters.factors() @ column.sample.T
     return Prediction(*gaussian.entry_moments(parameters, columns), sample)
 
 
 def predict_column(ensemble: Ensemble, n: Array) -> Prediction:
     """The predictions [S, D] for column n."""
     block = jnp.take(ensemble.column.block, n, axis=1, mode="clip")
-    return _predict_column(ensemble.parameters, gaussian.Column(block))
+    return _predict_column(ensemble.parameters, gaussian.Column(block), n)
 
 
-def _predict_column(parameters: Parameters, column: gaussian.Column) -> Prediction:
-    """The predictions [S, D] for one column."""
-    w, b = parameters.factors(), parameters.intercepts
+def _predict_column(parameters: Parameters, column: gaussian.Column, n: Array) -> Prediction:
+    """The predictions [S, D] for column n."""
+    w, b = parameters.factors(), jax.vmap(lambda own: own.expected_of(n))(parameters)
     foreseen = gaussian.Column(jnp.einsum("sdk,skl->sdl", w, column.block))
     variance = (foreseen.covariance * w).sum(-1)
     return Prediction(b + foreseen.mean, variance, b + foreseen.sample)

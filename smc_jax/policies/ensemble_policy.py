@@ -67,11 +67,14 @@ def _summaries(rule: Rule, members: Ensemble, data: Observations, offer: Offer, 
     draws, columns = members.column.block.shape[:2]
     index = jnp.arange(columns) if offer.columns is None else offer.columns
     seen, structure = jax.tree.flatten(data)
+    predicted = jax.tree.leaves(members.parameters.prediction)  # [S, N, D], or none
 
     def of_block(
-        index: Array, block: Array, noise: Array, available: Array, factor: Array, *seen: Array
+        index: Array, block: Array, noise: Array, available: Array, factor: Array, *rest: Array
     ) -> Any:
-        prediction = ensemble.predict(Ensemble(members.parameters, gaussian.Column(block)))
+        seen, elsewhere = rest[: len(rest) - len(predicted)], rest[len(rest) - len(predicted) :]
+        parameters = members.parameters._replace(prediction=elsewhere[0] if elsewhere else None)
+        prediction = ensemble.predict(Ensemble(parameters, gaussian.Column(block)))
         of_columns = jax.tree.unflatten(structure, seen)
         view = ColumnView(index[0], noise, prediction, of_columns, available, factor, shared)
         axes = ColumnView(0, 1, 2, 1, 1, 1, None)  # type: ignore[arg-type]
@@ -80,7 +83,7 @@ def _summaries(rule: Rule, members: Ensemble, data: Observations, offer: Offer, 
     told = (members.column.block, ensemble.noise(members), offer.open, offer.factor)
     on_cpu = max(PREDICTED // (draws * len(offer.open)), 1)
     width = at_once(on_cpu, columns)
-    return each_column(of_block, (index[None], *told, *seen), axis=1, width=width)
+    return each_column(of_block, (index[None], *told, *seen, *predicted), axis=1, width=width)
 
 
 def _survey(

@@ -7,7 +7,7 @@ from launching import load
 
 from configs import jester, synthetic, table
 from launch import experiment, runner, validation
-from launch.features import make_features
+from launch.features import describe_features, make_features
 from launch.settings import ConfigError
 from smc_jax.observations import Observations
 
@@ -48,13 +48,16 @@ def test_features_are_found_by_id_and_change_the_picks(made_up):
     [
         ({"row_features": "nowhere.csv"}, r"^config.row_features: cannot read nowhere.csv"),
         ({"column_features": "rows.csv"}, r"^config.column_features: .*no line is of one of"),
+        ({"entry_prediction": "nowhere.csv"}, r"^config.entry_prediction: cannot read nowhere.csv"),
+        ({"entry_prediction": "rows.csv"}, r"^config.entry_prediction: .*no entry of the matrix"),
+        ({"model.residual": False}, r"^config.model.residual: False needs config.inference.method"),
         (
-            {"row_features": "rows.csv", "inference.method": "svi"},
-            r"^config.row_features: needs config.model.loadings=signed",
+            {"model.residual": False, "row_features": "rows.csv", "inference.method": "svi"},
+            r"^config.model.residual: False needs config.inference.method",
         ),
         (
-            {"column_features": "rows.csv", "model.loadings": "gamma", "model.common": 0.0},
-            r"^config.column_features: needs config.model.loadings=signed",
+            {"model.residual": False, "model.loadings": "gamma", "model.common": 0.0},
+            r"^config.model.residual: False needs loadings=signed",
         ),
     ],
 )
@@ -101,4 +104,28 @@ def test_every_command_that_fits_the_config_has_its_features(made_up):
     data, key = Observations.empty(ROWS, COLUMNS), jax.random.key(0)
     assert experiment.make_belief(filled).init(key, data).inner.states.row_weights is not None
     paper = experiment.make_setting(filled).paper
-    assert "row_weights" not in str(jax.eval_shape(paper.init, key, data))
+    assert jax.eval_shape(paper.init, key, data).inner.q.mean.row_relevance is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"model.residual": False}, {"inference.method": "svi"}, {"model.loadings": "gamma"}],
+    ids=["features alone", "svi", "gamma loadings"],
+)
+def test_every_model_takes_features_and_a_prediction(made_up, changes):
+    config, folder = made_up
+    values = (folder / "table.csv").read_text().splitlines()
+    (folder / "scores.csv").write_text("\n".join(values[:60]) + "\n")
+    small = {"inference.first_steps": 10, "hmc.first_transitions": 2, "hmc.leapfrogs": 2}
+    config.update_from_flattened_dict(small | changes)
+    config.row_features = str(folder / "rows.csv")
+    config.entry_prediction = str(folder / "scores.csv")
+    filled = validation.resolve(config)
+    told = describe_features(filled)
+    assert told[-1] == "entry_prediction: 59 of 80 entries are predicted"
+    data, key = Observations.empty(ROWS, COLUMNS).add(0, 0, 1.0, 1.0), jax.random.key(0)
+    belief = experiment.make_belief(filled)
+    state = jax.eval_shape(belief.refit, key, belief.init(key, data), data)
+    drawn = jax.eval_shape(belief.draw, key, state)
+    assert drawn.prediction.shape == (COLUMNS, ROWS)
+    experiment.make_setting(filled)

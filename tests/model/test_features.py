@@ -1,7 +1,10 @@
 """Features as orthogonal coordinates."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
+from scipy import sparse
 
 from smc_jax.model.features import coordinates
 
@@ -42,3 +45,25 @@ def test_features_that_tell_nothing_new_take_no_room():
 def test_what_is_no_table_of_features_is_refused(table, told):
     with pytest.raises(ValueError, match=rf"^rows: .*{told}"):
         coordinates(table, "rows")
+
+
+def test_sparse_features_have_the_same_coordinates_and_never_become_dense():
+    """10,000 fingerprint bits of 500 ids: their dense copy would take 40 MB, P x P 800 MB."""
+    bits = sparse.random_array((500, 10_000), density=0.004, format="csr", rng=0)
+    bits.data[:] = 1.0
+    tracemalloc.start()
+    found = coordinates(bits)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 25e6
+    table = bits.toarray()
+    centred = table - table.mean(0)
+    covariance = centred @ centred.T
+    np.testing.assert_allclose(found @ found.T, covariance / (covariance.trace() / 500), atol=1e-8)
+
+
+def test_sparse_features_that_differ_nowhere_are_refused():
+    with pytest.raises(ValueError, match=r"^bits: no feature differs"):
+        coordinates(sparse.csr_array(np.ones((3, 9))), "bits")
+    few = sparse.csr_array(np.eye(5)[:, :2])
+    np.testing.assert_allclose(coordinates(few), coordinates(few.toarray()))

@@ -264,7 +264,7 @@ def test_small_shapes_do_not_underflow(prior_draws):
     w, r, gamma = prior_draws.loadings, prior_draws.strengths, prior_draws.gamma
     assert ((gamma[:, None] * r) < 0.01).mean() > 0.1
     not_gamma = dict.fromkeys(["intercepts", "latent_means", "offsets"], np.ones(1))
-    for values in prior_draws._replace(**not_gamma):
+    for values in jax.tree.leaves(prior_draws._replace(**not_gamma)):
         assert np.isfinite(values).all()
         assert (values > 0).all()
     # At the floor as often as the gamma distribution is below it: |z| < 4, false alarm 6e-5.

@@ -50,7 +50,7 @@ def drawn():
 
 
 def test_the_models_have_every_field_between_them():
-    own = set(Parameters._fields) - {"latent_means"}  # which follow from features of columns
+    own = set(Parameters._fields) - {"latent_means", *Parameters._field_defaults}  # of features
     assert {name for _, name in FIELDS} == own
     assert set(MODELS["signed"].free()) == own - {"gamma"}
 
@@ -154,8 +154,9 @@ def test_plain_parameters(precision):
     with jax.enable_x64(precision == jnp.float64):
         w, sigma = jnp.ones((ROWS, RANK)), jnp.asarray(0.5)
         plain = Parameters.plain(w, sigma)
-        assert {x.dtype for x in plain} == {jnp.dtype(precision)}
-        for name, value in plain._asdict().items():
+        assert {x.dtype for x in jax.tree.leaves(plain)} == {jnp.dtype(precision)}
+        own = plain._asdict().items()
+        for name, value in ((name, value) for name, value in own if value is not None):
             shape = {"noise_scales": (), "offsets": (0,)}.get(name, getattr(SHAPES, name))
             assert value.shape == shape, name
         assert not plain.intercepts.any()

@@ -1,0 +1,43 @@
+"""Predictions of the values from elsewhere, by ids."""
+
+import numpy as np
+import pytest
+
+from smc_jax.data.predicted import read_prediction
+from smc_jax.data.ratings import DataError
+
+ROWS, COLUMNS = np.array(["a", "b"]), np.array([7, 8, 9])
+EXPECTED = [[1.5, np.nan, np.nan], [np.nan, -2.0, np.nan]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "drug,target,score\na,7,1.5\nb,8,-2\nz,8,3\na,9,NA\n",
+        "id,7,8,6\na,1.5,,1\nb,,-2,1\nz,5,5,5\n",
+        ";a;b;z\n7;1.5;;2\n8;;-2;2\n",
+    ],
+    ids=["long", "matrix", "turned matrix"],
+)
+def test_cells_are_found_by_id(tmp_path, text):
+    (tmp_path / "scores.csv").write_text(text)
+    np.testing.assert_array_equal(read_prediction(tmp_path / "scores.csv", ROWS, COLUMNS), EXPECTED)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("drug,target,score\na,7,high\n", "line 2: 'high' is not a finite number"),
+        ("drug,target,score\na,7,1e31\n", "line 2: '1e31' is too large"),
+        ("drug,target,score\na,7,1\na,7,2\n", "line 3: the entry has a prediction already"),
+        ("drug,target,score\nx,7,1\n", "predicts no entry of the matrix"),
+        ("drug,target,score,more\na,7,1,1\n", "line 1: neither ids of the matrix"),
+        ("drug,target,score\na,7\n", "line 2: 2 columns, not 3"),
+        ("id,7,8\na,1\n", "line 2: 2 columns, not 3"),
+        ("id,7,7\na,1,1\n", "line 1: an id occurs twice"),
+    ],
+)
+def test_what_is_no_prediction_is_refused(tmp_path, text, told):
+    (tmp_path / "scores.csv").write_text(text)
+    with pytest.raises(DataError, match=told):
+        read_prediction(tmp_path / "scores.csv", ROWS, COLUMNS)
