@@ -8,6 +8,7 @@ are, and nothing of the size P x P is ever made.
 
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
@@ -23,6 +24,21 @@ class Features(NamedTuple):
 
     rows: Array | np.ndarray | None = None  # [D, M]
     columns: Array | np.ndarray | None = None  # [N, Q]
+
+    def beside(self, table: ArrayLike | None, number: int) -> "Features":
+        """The same with that many columns more; without a table [M, Q] they are average ones."""
+        if self.columns is None:
+            if table is not None:
+                raise ValueError("features: the belief knows no features of columns")
+            return self
+        own = jnp.asarray(self.columns, float)
+        more = jnp.zeros((number, own.shape[1])) if table is None else jnp.asarray(table, float)
+        if more.shape[1] != own.shape[1]:
+            raise ValueError(
+                f"features: history has {more.shape[1]} coordinates a column, but the data have"
+                f" {own.shape[1]}; make them of one table"
+            )
+        return self._replace(columns=jnp.concatenate([own, more]))
 
 
 def coordinates(table: ArrayLike, name: str = "features") -> np.ndarray:
