@@ -60,6 +60,20 @@ class Observations(NamedTuple):
         values = jnp.where(counts > 0, values, 0.0).astype(counts.dtype)
         return cls(counts, values, jnp.zeros_like(values))
 
+    @classmethod
+    def from_arrays(cls, **arrays: ArrayLike) -> "Observations":
+        """What `_asdict` gave, checked: ValueError where arrays are missing or impossible."""
+        if arrays.keys() != set(cls._fields):
+            raise ValueError(f"the arrays of observations are {', '.join(cls._fields)}")
+        made = cls(*(jnp.asarray(arrays[name], jnp.result_type(float)) for name in cls._fields))
+        counts, _, scatter = made
+        if counts.ndim != 2 or any(x.shape != counts.shape for x in made):
+            raise ValueError("the arrays of observations must be matrices of one size")
+        negative, unseen = (counts < 0) | (scatter < 0), (counts == 0) & (jnp.abs(made.sums) > 0)
+        if (negative | unseen).any():
+            raise ValueError("counts and scatter must not be negative, nor a sum be of nothing")
+        return made
+
     @property
     def rows(self) -> int:
         """D."""
@@ -194,6 +208,11 @@ class Observations(NamedTuple):
     def at_columns(self, columns: Array) -> "Observations":
         """What was seen of some columns [D, C]."""
         return jax.tree.map(lambda x: jnp.take(x, columns, axis=1, mode="clip"), self)
+
+    def at_rows(self, rows: Array) -> "Observations":
+        """What was seen of some rows [R, N]; nothing of a row -1."""
+        taken = jax.tree.map(lambda x: jnp.take(x, jnp.maximum(rows, 0), axis=0, mode="clip"), self)
+        return taken.without(jnp.broadcast_to(rows[:, None] < 0, (rows.size, self.columns)))
 
     def transposed(self) -> "Observations":
         """The same with columns as rows."""

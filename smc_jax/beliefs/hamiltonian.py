@@ -161,8 +161,7 @@ def hamiltonian(
     `EarlierFit` by SVI, of other columns, is the prior itself.
 
     Args:
-      model: the prior of the parameters, with gamma loadings. Signed ones have Gibbs sampling,
-        which finds small strengths where these chains do not.
+      model: the prior of the parameters, with gamma loadings; signed ones have `signed_gibbs`.
       start: where q is centred before it is fitted.
       inference: how q, from which the chains start, is fitted, made by `svi`.
       first_steps: gradient steps of that fit.
@@ -188,13 +187,12 @@ def hamiltonian(
     def init(key: Array, data: Observations, prior: Chains | EarlierFit | None = None) -> Chains:
         start_key, fit_key, draw_key = jax.random.split(key, 3)
         fit = inference.init(start(start_key, data))
-        if isinstance(prior, EarlierFit):
-            fit = informed_by(fit, prior)
+        known = isinstance(prior, EarlierFit)
+        fit = informed_by(fit, prior) if known else fit  # type: ignore[arg-type]
         fit = inference.run(fit_key, fit, data, first_steps)
         begun = from_fit(draw_key, model, fit.q, chains=chains, draws=draws)
-        if isinstance(prior, EarlierFit):
-            return begun._replace(earlier=fit.earlier)
-        return earlier_or(begun, prior, "Hamiltonian")
+        begun = begun._replace(earlier=fit.earlier)
+        return begun if known else earlier_or(begun, prior, "Hamiltonian")
 
     def refit(key: Array, state: Chains, data: Observations) -> Chains:
         unravel = _unravel(model, state.draws)
@@ -222,12 +220,13 @@ def hamiltonian(
         at = points.position, points.log_density
         return Chains(*at, adapted, drawn, state.refits + 1, state.earlier)
 
-    def diagnose(state: Chains) -> Diagnostics:
-        kept = (state.position, state.log_density, state.adaptation)
-        finite = jnp.isfinite(ravel_pytree(kept)[0]).all()
-        return Diagnostics.of_draws(state.draws)._replace(finite=finite)
+    return heeding_history(stored_belief(init, refit, _diagnose))
 
-    return heeding_history(stored_belief(init, refit, diagnose))
+
+def _diagnose(state: Chains) -> Diagnostics:
+    kept = (state.position, state.log_density, state.adaptation)
+    finite = jnp.isfinite(ravel_pytree(kept)[0]).all()
+    return Diagnostics.of_draws(state.draws)._replace(finite=finite)
 
 
 def from_fit(key: Array, model: Model, q: Variational, *, chains: int, draws: int) -> Chains:

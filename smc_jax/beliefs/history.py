@@ -106,9 +106,7 @@ def heeding_history(belief: Belief) -> Belief:
         init=init,
         refit=refit,
         draw=draw,
-        diagnose=lambda state: belief.diagnose(
-            state.inner if isinstance(state, Joined) else state
-        ),
+        diagnose=lambda state: belief.diagnose(state.inner if isinstance(state, Joined) else state),
         absorb=absorb,
         store=None if belief.store is None else stored,
     )

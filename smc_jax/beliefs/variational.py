@@ -202,10 +202,8 @@ def svi(
             order_key = jax.random.fold_in(key, windows)  # the windows have the numbers below
             seen = ring(order_key, observations, columns)
 
-        informed = model._replace(earlier=fit.earlier)
-
         def loss(flat: Array, random: Chance) -> Array:
-            return -_elbo(random, unravel(flat), seen, model=informed)
+            return -_elbo(random, unravel(flat), seen, model=model._replace(earlier=fit.earlier))
 
         def step(carry: tuple, random: Chance) -> tuple[tuple, Array]:
             flat, state = whole(carry)
@@ -230,8 +228,7 @@ def svi(
         before_any = jnp.full_like(fit.elbo, -jnp.inf)
         state = (jnp.zeros((), int), (start, fit.optimiser), fit.elbo, before_any)
         index, (flat, optimiser_state), last, _ = lax.while_loop(unfinished, one_window, state)
-        done = fit.steps + index * window
-        return Fit(unravel(flat), optimiser_state, last, done, fit.earlier)
+        return Fit(unravel(flat), optimiser_state, last, fit.steps + index * window, fit.earlier)
 
     return Inference(init, run)
 
