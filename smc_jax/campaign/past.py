@@ -114,14 +114,14 @@ def write_past(database: sqlite3.Connection, stamp: tuple[float, str, str], past
     event = schema.write_event(database, stamp, detail)
     lines = zip(past.rows, past.columns, past.values.tolist(), strict=True)
     database.executemany(
-        "INSERT INTO history (event, row, column, value) VALUES (?, ?, ?, ?)",
-        ((event, *line) for line in lines),
+        "INSERT INTO history (event, place, row, column, value) VALUES (?, ?, ?, ?, ?)",
+        ((event, place, *line) for place, line in enumerate(lines)),
     )
 
 
 def stored_past(database: sqlite3.Connection) -> Past | None:
     """What was taken over when the campaign was made, inside the caller's transaction."""
-    lines = database.execute("SELECT event, row, column, value FROM history ORDER BY rowid")
+    lines = database.execute("SELECT event, row, column, value FROM history ORDER BY event, place")
     found = lines.fetchall()
     if not found:
         return None

@@ -47,8 +47,9 @@ CREATE TABLE features (event INTEGER NOT NULL REFERENCES events,
     axis TEXT NOT NULL CHECK (axis IN ('row', 'column')), number INTEGER NOT NULL,
     name TEXT NOT NULL, value REAL, category TEXT, PRIMARY KEY (event, axis, number, name));
 """
-_HISTORY = """CREATE TABLE history (event INTEGER NOT NULL REFERENCES events, row TEXT NOT NULL,
-    column TEXT NOT NULL, value REAL NOT NULL);\n"""
+_HISTORY = """CREATE TABLE history (event INTEGER NOT NULL REFERENCES events,
+    place INTEGER NOT NULL, row TEXT NOT NULL, column TEXT NOT NULL, value REAL NOT NULL,
+    PRIMARY KEY (event, place));\n"""
 _ONLY_ADDED = [
     f"CREATE TRIGGER {table}_{change} BEFORE {change} ON {table} BEGIN"
     f" SELECT RAISE(ABORT, 'a campaign is only added to'); END;"
