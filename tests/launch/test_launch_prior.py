@@ -127,6 +127,7 @@ def test_the_seed_draws_history_and_the_new_columns_stay():
         recorded(values, mask, columns=9, history=4)
 
 
+@pytest.mark.slow
 def test_with_and_without_history_in_one_table(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     values = 3.0 + rng.normal(size=(100, 1)) + 0.3 * rng.normal(size=(100, 30))
