@@ -37,6 +37,16 @@ def get_config() -> config_dict.ConfigDict:
         learned. None is none.
       features_checksum: SHA-256 of these files; it is filled in, and a record with another one is
         refused.
+      prior: what is known beforehand: a .npz file that `python -m launch.prior` or
+        `smc_jax.priors.save` wrote, or a CSV or Parquet table of history, row, column and value, of
+        other columns, whose rows are found by id. None is nothing. Oracles are told the truth
+        instead, and `ids_without_history` nothing.
+      prior_temper: in (0, 1]: each observation of history counts as that many, and an earlier fit q
+        as q^prior_temper.
+      prior_checksum: SHA-256 of that file; it is filled in, and a record with another one is
+        refused.
+      history: how many further columns of recorded data the seed draws as history: policies are
+        told all their values, and they are never offered.
       equalise: takes from each column how much it is above the others, so that a user who rates
         high is not served more often for it.
       equalise_strength: how much these offsets are shrunk: as that number of further answers at
@@ -64,6 +74,10 @@ def get_config() -> config_dict.ConfigDict:
     config.column_features = config_dict.placeholder(str)
     config.entry_prediction = config_dict.placeholder(str)
     config.features_checksum = config_dict.placeholder(str)
+    config.prior = config_dict.placeholder(str)
+    config.prior_temper = 1.0
+    config.prior_checksum = config_dict.placeholder(str)
+    config.history = 0
     config.equalise = False
     config.equalise_strength = settings_of(equalised)["strength"]
     config.stop_when_completable = False

@@ -139,13 +139,19 @@ def fill_in(config: ConfigDict) -> ConfigDict:
     ratings, checksum = _read(config)
     with filled.ignore_type():
         filled.checksum = checksum
-        for field, there_are in zip(("rows", "columns"), ratings.shape, strict=True):
+        left = ratings.shape[0], ratings.shape[1] - config.history
+        if left[1] < 1:
+            raise ConfigError(
+                f"config.history: must be below {ratings.shape[1]}, the columns of {config.path},"
+                f" got {config.history}"
+            )
+        for field, there_are in zip(("rows", "columns"), left, strict=True):
             if config[field] is None:
                 filled[field] = there_are
             elif config[field] > there_are:
                 raise ConfigError(
-                    f"config.{field}: must be at most {there_are}, the {field} of {config.path},"
-                    f" got {config[field]}"
+                    f"config.{field}: must be at most {there_are}, the {field} of {config.path}"
+                    f" that are left, got {config[field]}"
                 )
     if filled.rows * filled.columns > MOST_ENTRIES:
         raise ConfigError(
@@ -171,7 +177,7 @@ def table_block(config: ConfigDict) -> Ratings:
     """
     columns = _read_columns(config)
     ratings = _table(config.path, columns, config.duplicates, config.encoding, config.checksum)
-    return densest_block(ratings, config.rows, config.columns)
+    return densest_block(ratings, config.rows, config.columns + config.history)
 
 
 def ids_of(config: ConfigDict) -> tuple[np.ndarray, np.ndarray]:
@@ -194,7 +200,7 @@ def describe_data(config: ConfigDict) -> dict[str, Any]:
     """What results should tell of the data: of a completion its rank, and each rank's error."""
     if config.data != "movielens":
         return {}
-    found = _completion(config.rows, config.columns)
+    found = _completion(config.rows, config.columns + config.history)
     errors = {str(rank): error for rank, error in found.errors.items()}
     return {"completion_rank": found.rank, "completion_errors": errors}
 
@@ -206,24 +212,29 @@ def make_data(config: ConfigDict) -> MakeProblem:
     """
     if config.data == "synthetic":
         return _make_synthetic(config)
+    width = config.columns + config.history
     try:
         if config.data == "jester":
             values, mask = _jester()
         elif config.data == "table":
             values, mask = table_block(config).dense()
         elif config.data == "replay":
-            values, mask = _movielens(config.rows, config.columns).dense()
+            values, mask = _movielens(config.rows, width).dense()
         elif config.data in PUBLISHED:
-            values, mask = _published(config.data, config.rows, config.columns).dense()
+            values, mask = _published(config.data, config.rows, width).dense()
         else:
-            values = _completion(config.rows, config.columns).values
+            values = _completion(config.rows, width).values
             mask = np.ones(values.shape, bool)
     except DataError as error:
         raise ConfigError(f"config.data: {error}") from error
     users = values.shape[1]
-    if config.columns > users:
-        raise ConfigError(f"config.columns: must be at most {users}, the users there are")
+    if width > users:
+        there_are = f"{users}, the users there are"
+        there_are += f", less a history of {config.history}" if config.history else ""
+        raise ConfigError(f"config.columns: must be at most {there_are}")
     picks, answers, existing = horizon(config), initial_size(config), int(mask.sum())
+    if config.history:  # at worst, the new columns are those of the fewest ratings
+        existing = int(np.sort(mask.sum(0))[: config.columns].sum())
     if config.once and picks + answers > existing:
         longest = longest_horizon(existing, config.initial_fraction)
         raise ConfigError(
@@ -231,7 +242,13 @@ def make_data(config: ConfigDict) -> MakeProblem:
             f" than the {existing} ratings there are; set config.horizon to at most {longest} with"
             f" this config.initial_fraction of {config.initial_fraction:g}"
         )
-    return recorded(values, mask, columns=config.columns if config.columns < users else None)
+    return recorded(
+        values,
+        mask,
+        columns=config.columns if config.columns < users else None,
+        history=config.history,
+        temper=config.prior_temper,
+    )
 
 
 def longest_horizon(existing: int, initial_fraction: float) -> int:

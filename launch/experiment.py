@@ -11,6 +11,7 @@ from ml_collections import ConfigDict
 
 from launch.data import make_data
 from launch.features import make_features
+from launch.priors import make_prior
 from launch.settings import entry_noise, horizon, initial_size, policy_settings
 from smc_jax import presets
 from smc_jax.beliefs.base import Belief
@@ -134,6 +135,7 @@ def build(config: ConfigDict, name: str, world: Environment | None = None) -> Lo
         refits=config.refits,
         asked=config.asked,
         held_out_errors=make_held_out_errors(config),
+        prior=make_prior(config),
     )
 
 

@@ -128,7 +128,10 @@ def run(config: ConfigDict, workdir: Path, overall: tqdm | None = None) -> dict[
     config = validation.resolve(config)
     files.open_workdir(workdir, config, validation.defaults(config))
     if config.data == "table":
-        files.save_ids(workdir, data.table_block(config))
+        block = data.table_block(config)
+        if config.history:  # a column has another number in every seed
+            block = block._replace(column_ids=block.column_ids[:0])
+        files.save_ids(workdir, block)
     clock = CompileClock()
     finished, held = files.load_curves(workdir), files.load_times(workdir)
     times: dict[str, Any] = {name: held.get(name, dict.fromkeys(files.TIMES)) for name in finished}

@@ -37,6 +37,9 @@ MARKERS = {
 }
 # The paper's settings of a rule: the colour of the rule, and a marker of its own.
 PAPER = {"ids_paper": "*", "thompson_paper": "x"}
+# The same policy without the history that others are told of.
+UNTOLD = {"ids_without_history": ("ids", "s")}
+UNTOLD_DASHES: Any = (0, (2, 2))
 # Other beliefs than the fitted model: which part of the marker is filled, and dashes.
 BELIEFS: dict[str, tuple[str, Any]] = {
     "gibbs": ("left", "-."),
@@ -90,6 +93,9 @@ def styles_of(names: Iterable[str]) -> dict[str, Style]:
             found[name] = Style(COLOURS[name], "-", MARKERS[name])
         elif name in PAPER:
             found[name] = Style(COLOURS[rule], PAPER_DASHES, PAPER[name])
+        elif name in UNTOLD:
+            base, marker = UNTOLD[name]
+            found[name] = Style(COLOURS[base], UNTOLD_DASHES, marker, "none")
         elif name in ORACLES:
             told, by = (name, "thompson") if name in ORACLE_FILLS else (rule, suffix)
             found[name] = Style(COLOURS[told], ORACLE_DASHES[by], MARKERS[by], ORACLE_FILLS[told])

@@ -26,6 +26,7 @@ from configs import (
 from launch import data, experiment
 from launch.config import may_be_none
 from launch.features import checksum_of, make_features
+from launch.priors import check_prior, check_taken, make_prior, prior_checksum
 from launch.settings import (
     ConfigError,
     entry_noise,
@@ -81,6 +82,13 @@ def resolve(config: ConfigDict) -> ConfigDict:
     if config.features_checksum not in (None, found):
         raise ConfigError(f"config.features_checksum: that of the files is {found}")
     filled.features_checksum = found
+    found = prior_checksum(filled)
+    if config.prior_checksum not in (None, found):
+        raise ConfigError(f"config.prior_checksum: that of the file is {found}")
+    filled.prior_checksum = found
+    if (prior := make_prior(filled)) is not None:
+        for name in policy_names(filled):
+            check_taken(filled, name, experiment.make_policy(filled, name), prior)
     return filled
 
 
@@ -94,6 +102,7 @@ def validate(config: ConfigDict) -> None:
     check_fields(config, defaults(config))
     check_policy_names(config)
     check_seeds(config)
+    check_prior(config)
     check_data(config)
     if has_sizes(config):
         check_sizes(config)

@@ -1,9 +1,11 @@
 """Sequential matrix completion: which entries to try next, so that the best are found early."""
 
-from smc_jax import presets
+from smc_jax import presets, priors
 from smc_jax.beliefs.base import Belief, Diagnostics
+from smc_jax.beliefs.earlier import EarlierFit
 from smc_jax.beliefs.gibbs import gibbs
 from smc_jax.beliefs.hamiltonian import hamiltonian
+from smc_jax.beliefs.history import History, with_history
 from smc_jax.beliefs.pairwise import pairwise
 from smc_jax.beliefs.particles import particles
 from smc_jax.beliefs.signed_gibbs import signed_gibbs
@@ -44,7 +46,9 @@ __all__ = [
     "Choice",
     "Curves",
     "Diagnostics",
+    "EarlierFit",
     "Environment",
+    "History",
     "Model",
     "Observations",
     "Offer",
@@ -71,6 +75,7 @@ __all__ = [
     "particles",
     "predict",
     "presets",
+    "priors",
     "read_table",
     "recommender",
     "recorded",
@@ -84,4 +89,5 @@ __all__ = [
     "told",
     "ucb",
     "variational",
+    "with_history",
 ]

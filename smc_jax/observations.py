@@ -17,6 +17,11 @@ def _entry(matrix: Array, row: ArrayLike, column: ArrayLike) -> Array:
     return matrix.at[jnp.asarray(row)[None], jnp.asarray(column)[None]].get(mode="clip")[0]
 
 
+def _or_one(counts: Array) -> Array:
+    """Counts to divide by: one where nothing was seen; a count may be a fraction."""
+    return jnp.where(counts > 0, counts, 1.0)
+
+
 class Entry(NamedTuple):
     """What was seen of one entry."""
 
@@ -32,7 +37,10 @@ class Misfit(NamedTuple):
 
 
 class Observations(NamedTuple):
-    """Sufficient statistics of everything that was seen, entry by entry."""
+    """Sufficient statistics of everything that was seen, entry by entry.
+
+    A count need not be whole: an observation of half the weight counts as half an observation.
+    """
 
     counts: Array  # [D, N]  how often an entry was seen
     sums: Array  # [D, N]  sum of the values seen
@@ -51,6 +59,20 @@ class Observations(NamedTuple):
         counts = jnp.asarray(mask, jnp.result_type(float))
         values = jnp.where(counts > 0, values, 0.0).astype(counts.dtype)
         return cls(counts, values, jnp.zeros_like(values))
+
+    @classmethod
+    def from_arrays(cls, **arrays: ArrayLike) -> "Observations":
+        """What `_asdict` gave, checked: ValueError where arrays are missing or impossible."""
+        if arrays.keys() != set(cls._fields):
+            raise ValueError(f"the arrays of observations are {', '.join(cls._fields)}")
+        made = cls(*(jnp.asarray(arrays[name], jnp.result_type(float)) for name in cls._fields))
+        counts, _, scatter = made
+        if counts.ndim != 2 or any(x.shape != counts.shape for x in made):
+            raise ValueError("the arrays of observations must be matrices of one size")
+        negative, unseen = (counts < 0) | (scatter < 0), (counts == 0) & (jnp.abs(made.sums) > 0)
+        if (negative | unseen).any():
+            raise ValueError("counts and scatter must not be negative, nor a sum be of nothing")
+        return made
 
     @property
     def rows(self) -> int:
@@ -72,7 +94,7 @@ class Observations(NamedTuple):
 
     def average(self) -> Array:
         """The mean [D, N] of the values seen of each entry, 0 where there are none."""
-        return self.sums / jnp.maximum(self.counts, 1.0)
+        return self.sums / _or_one(self.counts)
 
     def number(self) -> Array:
         """How many observations there are []."""
@@ -80,13 +102,13 @@ class Observations(NamedTuple):
 
     def mean(self) -> Array:
         """The mean [] of all values, 0 where there are none, rounded once."""
-        number = jnp.maximum(self.number(), 1.0)
+        number = _or_one(self.number())
         rough = self.sums.sum() / number
         return rough + (self.sums - self.counts * rough).sum() / number
 
     def variance(self) -> Array:
         """The mean [] of the squared deviations of all values from their mean."""
-        return self.squared_error(self.mean()).sum() / jnp.maximum(self.number(), 1.0)
+        return self.squared_error(self.mean()).sum() / _or_one(self.number())
 
     def by_row(self) -> tuple[Array, Array]:
         """The number of observations of each row [D], and the sum of their values [D]."""
@@ -116,7 +138,7 @@ class Observations(NamedTuple):
     def entry(self, row: ArrayLike, column: ArrayLike) -> Entry:
         """What was seen of one entry."""
         count, total = (_entry(x, row, column) for x in (self.counts, self.sums))
-        return Entry(count, total / jnp.maximum(count, 1.0))
+        return Entry(count, total / _or_one(count))
 
     def add(
         self,
@@ -156,6 +178,21 @@ class Observations(NamedTuple):
         more = jnp.asarray(more, self.counts.dtype)
         return Observations(self.counts + more, self.sums + more * self.average(), self.scatter)
 
+    def tempered(self, weight: ArrayLike) -> "Observations":
+        """The same with every observation counted as `weight` observations: a power likelihood."""
+        return jax.tree.map(lambda x: x * weight, self)
+
+    def beside(self, other: "Observations") -> "Observations":
+        """The same rows with the columns of another table behind these columns [D, N + M]."""
+        if self.rows != other.rows:
+            raise ValueError(
+                f"history: it has {other.rows} rows, but the data have {self.rows};"
+                " give it the rows of the data, in their order"
+            )
+        return jax.tree.map(
+            lambda own, more: jnp.concatenate([own, more.astype(own.dtype)], axis=-1), self, other
+        )
+
     def without(self, hidden: Array) -> "Observations":
         """The same without everything that was seen of some entries [D, N]."""
         return jax.tree.map(lambda x: jnp.where(hidden, 0.0, x), self)
@@ -171,6 +208,11 @@ class Observations(NamedTuple):
     def at_columns(self, columns: Array) -> "Observations":
         """What was seen of some columns [D, C]."""
         return jax.tree.map(lambda x: jnp.take(x, columns, axis=1, mode="clip"), self)
+
+    def at_rows(self, rows: Array) -> "Observations":
+        """What was seen of some rows [R, N]; nothing of a row -1."""
+        taken = jax.tree.map(lambda x: jnp.take(x, jnp.maximum(rows, 0), axis=0, mode="clip"), self)
+        return taken.without(jnp.broadcast_to(rows[:, None] < 0, (rows.size, self.columns)))
 
     def transposed(self) -> "Observations":
         """The same with columns as rows."""
@@ -193,5 +235,4 @@ class Observations(NamedTuple):
         explained = loadings @ latents
         centred = self.sums - self.counts * intercepts[:, None]
         residual = centred - self.counts * explained
-        counts = jnp.maximum(self.counts, 1.0)
-        return Misfit(residual, (self.scatter + residual**2 / counts).sum(0))
+        return Misfit(residual, (self.scatter + residual**2 / _or_one(self.counts)).sum(0))

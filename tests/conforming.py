@@ -6,6 +6,7 @@ from smc_jax.policies import POLICIES
 ROWS, COLUMNS = 5, 6
 SMALL = {
     "ids": {"draws": 4, "best_of": 2},
+    "ids_without_history": {"draws": 4, "best_of": 2},
     "ids_paper": {"draws": 4, "bins": 4},
     "oracle_ids": {"draws": 4, "best_of": 2},
     "oracle_greedy": {"draws": 4},

@@ -22,7 +22,7 @@ FLOORS = [
     ("completion",),
     ("beliefs",),
     ("policies",),
-    ("presets", "predictions"),
+    ("presets", "predictions", "priors"),
     ("recommender",),
     ("simulation", "data"),
     ("campaign",),

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
+from jax.typing import ArrayLike
 
 from smc_jax.checks import at_least
 from smc_jax.model.parameters import Parameters
@@ -75,6 +76,9 @@ class Belief(NamedTuple):
     absorb: Callable[[Array, Any, Observations, Outcome], Any] = _unmoved
     point: bool = False  # every draw is the same one
     store: Callable[[Any], Parameters] | None = None  # state -> stored draws, leading axis S
+    # The same belief for a number of columns more, with their features [M, Q] or None; None where
+    # the belief does not depend on which columns there are.
+    beside: Callable[[ArrayLike | None, int], "Belief"] | None = None
 
 
 def earlier_or(begun: Any, prior: Any, name: str) -> Any:

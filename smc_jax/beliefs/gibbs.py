@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from smc_jax.beliefs.base import Belief, Diagnostics, earlier_or, stored_belief
+from smc_jax.beliefs.history import heeding_history
 from smc_jax.checks import at_least, positive
 from smc_jax.model import gaussian
 from smc_jax.model.parameters import Parameters
@@ -178,4 +179,4 @@ def gibbs(
     def diagnose(chain: Chain) -> Diagnostics:
         return Diagnostics.finite_only(chain)
 
-    return stored_belief(init, refit, diagnose)
+    return heeding_history(stored_belief(init, refit, diagnose))

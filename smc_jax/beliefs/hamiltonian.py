@@ -14,9 +14,12 @@ from jax.flatten_util import ravel_pytree
 
 from smc_jax.algebra.columns import whole
 from smc_jax.beliefs.base import Belief, Diagnostics, earlier_or, several_of, stored_belief
+from smc_jax.beliefs.earlier import EarlierFit
+from smc_jax.beliefs.history import heeding_history
 from smc_jax.beliefs.starts import Start
-from smc_jax.beliefs.variational import Inference, Variational, draw
+from smc_jax.beliefs.variational import Inference, Variational, draw, informed_by
 from smc_jax.checks import at_least, between
+from smc_jax.model.earlier import Earlier
 from smc_jax.model.gamma_process import Model
 from smc_jax.model.parameters import Parameters
 from smc_jax.observations import Observations
@@ -83,6 +86,7 @@ class Chains(NamedTuple):
     adaptation: Adaptation
     draws: Parameters  # leading axis S
     refits: Array  # [] int
+    earlier: Earlier | None = None  # a part of the prior: see `model.earlier`
 
 
 def transition(
@@ -153,11 +157,11 @@ def hamiltonian(
 ) -> Belief:
     """The posterior by chains that start from q, and are moved on at every refit.
 
-    Earlier `Chains` of a matrix of the same size may be given as the prior: they go on.
+    Earlier `Chains` of a matrix of the same size may be given as the prior: they go on. An
+    `EarlierFit` by SVI, of other columns, is the prior itself.
 
     Args:
-      model: the prior of the parameters, with gamma loadings. Signed ones have Gibbs sampling,
-        which finds small strengths where these chains do not.
+      model: the prior of the parameters, with gamma loadings; signed ones have `signed_gibbs`.
       start: where q is centred before it is fitted.
       inference: how q, from which the chains start, is fitted, made by `svi`.
       first_steps: gradient steps of that fit.
@@ -180,15 +184,20 @@ def hamiltonian(
     if model.signed:
         raise ValueError("model: signed loadings have Gibbs sampling; use signed_gibbs")
 
-    def init(key: Array, data: Observations, prior: Chains | None = None) -> Chains:
+    def init(key: Array, data: Observations, prior: Chains | EarlierFit | None = None) -> Chains:
         start_key, fit_key, draw_key = jax.random.split(key, 3)
-        fit = inference.run(fit_key, inference.init(start(start_key, data)), data, first_steps)
+        fit = inference.init(start(start_key, data))
+        known = isinstance(prior, EarlierFit)
+        fit = informed_by(fit, prior) if known else fit  # type: ignore[arg-type]
+        fit = inference.run(fit_key, fit, data, first_steps)
         begun = from_fit(draw_key, model, fit.q, chains=chains, draws=draws)
-        return earlier_or(begun, prior, "Hamiltonian")
+        begun = begun._replace(earlier=fit.earlier)
+        return begun if known else earlier_or(begun, prior, "Hamiltonian")
 
     def refit(key: Array, state: Chains, data: Observations) -> Chains:
         unravel = _unravel(model, state.draws)
-        density = jax.value_and_grad(lambda at: model.log_joint(unravel(whole(at)), data))
+        informed = model._replace(earlier=state.earlier)
+        density = jax.value_and_grad(lambda at: informed.log_joint(unravel(whole(at)), data))
         kernel = Kernel(density, leapfrogs, acceptance)
 
         def adapt(index: Array, now: tuple[Point, Adaptation]) -> tuple[Point, Adaptation]:
@@ -208,14 +217,16 @@ def hamiltonian(
         begins = before + thin * jnp.arange(draws // chains)
         points, stored = lax.scan(store, points, begins)
         drawn = _constrained(model, unravel, stored.reshape(draws, -1))
-        return Chains(points.position, points.log_density, adapted, drawn, state.refits + 1)
+        at = points.position, points.log_density
+        return Chains(*at, adapted, drawn, state.refits + 1, state.earlier)
 
-    def diagnose(state: Chains) -> Diagnostics:
-        kept = (state.position, state.log_density, state.adaptation)
-        finite = jnp.isfinite(ravel_pytree(kept)[0]).all()
-        return Diagnostics.of_draws(state.draws)._replace(finite=finite)
+    return heeding_history(stored_belief(init, refit, _diagnose))
 
-    return stored_belief(init, refit, diagnose)
+
+def _diagnose(state: Chains) -> Diagnostics:
+    kept = (state.position, state.log_density, state.adaptation)
+    finite = jnp.isfinite(ravel_pytree(kept)[0]).all()
+    return Diagnostics.of_draws(state.draws)._replace(finite=finite)
 
 
 def from_fit(key: Array, model: Model, q: Variational, *, chains: int, draws: int) -> Chains:

@@ -7,6 +7,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from smc_jax.beliefs.base import Belief, Diagnostics, no_prior
+from smc_jax.beliefs.history import heeding_history
 from smc_jax.checks import positive
 from smc_jax.model.parameters import Parameters
 from smc_jax.observations import Observations
@@ -20,9 +21,12 @@ class Pairs(NamedTuple):
 
 
 def pairs(observations: Observations, centre: Array) -> Pairs:
-    """Pairwise-complete sums about `centre` [D]; an entry seen twice counts as the mean of both."""
+    """Pairwise-complete sums about `centre` [D]; an entry seen twice counts as the mean of both.
+
+    An entry that counts as a fraction of an observation has a part of that size in its pairs.
+    """
     average = observations.average()
-    seen = observations.seen().astype(average.dtype)
+    seen = jnp.sqrt(jnp.minimum(observations.times_seen(), 1.0))
     centred = seen * (average - centre[:, None])
     return Pairs(centred @ centred.T, seen @ seen.T)
 
@@ -30,7 +34,8 @@ def pairs(observations: Observations, centre: Array) -> Pairs:
 def row_means(observations: Observations, *, strength: float = 1.0) -> Array:
     """Row means [D], shrunk towards the overall mean as by `strength` more values equal to it."""
     count, total = observations.by_row()
-    overall = total.sum() / jnp.maximum(count.sum(), 1.0)
+    number = count.sum()
+    overall = total.sum() / jnp.where(number > 0.0, number, 1.0)
     return overall + (total - count * overall) / jnp.maximum(count + strength, 1e-6)
 
 
@@ -42,8 +47,9 @@ def shrunk(pairs: Pairs, *, strength: float) -> Array:
     their average over all rows. The result need not be positive definite.
     """
     products, count = pairs
-    total = jnp.maximum(jnp.trace(count), 1.0)
-    variance = jnp.where(jnp.trace(products) > 0, jnp.trace(products) / total, 1.0)
+    total = jnp.trace(count)
+    varies = (total > 0) & (jnp.trace(products) > 0)
+    variance = jnp.where(varies, jnp.trace(products) / jnp.where(varies, total, 1.0), 1.0)
     target = strength * variance * jnp.eye(len(count))
     return (products + target) / jnp.maximum(count + strength, 1e-6)
 
@@ -137,4 +143,4 @@ def pairwise(*, strength: float = 2.0, floor: float = 0.5, centred: bool = False
         del key
         return parameters
 
-    return Belief(init, refit, draw, Diagnostics.finite_only, point=True)
+    return heeding_history(Belief(init, refit, draw, Diagnostics.finite_only, point=True))

@@ -8,6 +8,7 @@ from jax import Array, lax
 
 from smc_jax.beliefs import gibbs as pmf
 from smc_jax.beliefs.base import Belief, Diagnostics, earlier_or
+from smc_jax.beliefs.history import heeding_history
 from smc_jax.checks import at_least, positive
 from smc_jax.model import gaussian
 from smc_jax.model.parameters import Parameters
@@ -53,7 +54,7 @@ def log_weight(
         loadings=model.loadings[outcome.row][None], intercepts=model.intercepts[:1]
     )
     mean, variance = (x[0, 0] for x in gaussian.entry_moments(loading, posterior))
-    noise = noise_variance / jnp.maximum(times, 1.0)
+    noise = noise_variance / jnp.where(times > 0, times, 1.0)  # times may be a fraction
     return jax.scipy.stats.norm.logpdf(outcome.value, mean, jnp.sqrt(variance + noise))
 
 
@@ -200,10 +201,12 @@ def particles(
     def absorb(key: Array, state: Particles, data: Observations, outcome: Outcome) -> Particles:
         return update(key, state, data, outcome, given)
 
-    return Belief(
-        init=init,
-        refit=lambda key, state, data: state,
-        draw=draw,
-        diagnose=Diagnostics.finite_only,
-        absorb=absorb,
+    return heeding_history(
+        Belief(
+            init=init,
+            refit=lambda key, state, data: state,
+            draw=draw,
+            diagnose=Diagnostics.finite_only,
+            absorb=absorb,
+        )
     )

@@ -5,10 +5,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
+from jax.typing import ArrayLike
 
 from smc_jax.beliefs.base import Belief, Diagnostics, earlier_or, several_of, stored_belief
 from smc_jax.beliefs.feature_weights import Weights, check_features
 from smc_jax.beliefs.features_alone import sample_rows_alone
+from smc_jax.beliefs.history import heeding_history
 from smc_jax.beliefs.prediction_weight import sample_prediction_weight
 from smc_jax.beliefs.signed_conditionals import (
     NONE,
@@ -81,7 +83,9 @@ def signed_gibbs(
 ) -> Belief:
     """The posterior by chains that go on from refit to refit.
 
-    Earlier `Chains` of a matrix of the same size may be given as the prior: they go on.
+    Earlier `Chains` of a matrix of the same size may be given as the prior: they go on. What was
+    learned of other columns is handed over as their `History`: factors change places and signs from
+    one stored draw to the next, and no normal per row would hold what the draws say together.
 
     Args:
       model: the prior of the parameters, with signed loadings.
@@ -145,4 +149,10 @@ def signed_gibbs(
         stored = jax.tree.map(lambda x: x.reshape(draws, *x.shape[2:]), stored)
         return Chains(states, stored, state.refits + 1)
 
-    return stored_belief(init, refit, lambda state: Diagnostics.of_draws(state.draws))
+    def beside(table: ArrayLike | None, number: int) -> Belief:
+        lengths = {"chains": chains, "draws": draws}
+        lengths |= {"sweeps": sweeps, "first_sweeps": first_sweeps}
+        return signed_gibbs(model, start, features.beside(table, number), **lengths)
+
+    belief = stored_belief(init, refit, lambda state: Diagnostics.of_draws(state.draws))
+    return heeding_history(belief._replace(beside=beside))

@@ -13,9 +13,12 @@ from jax.typing import ArrayLike
 
 from smc_jax.algebra.columns import whole
 from smc_jax.beliefs.base import Belief, Diagnostics, earlier_or
+from smc_jax.beliefs.earlier import EarlierFit, continued, earlier_of
+from smc_jax.beliefs.history import heeding_history
 from smc_jax.beliefs.minibatch import Ring, columns_from, ring
 from smc_jax.beliefs.starts import Start
 from smc_jax.checks import at_least, positive
+from smc_jax.model.earlier import Earlier
 from smc_jax.model.gamma_process import Model
 from smc_jax.model.parameters import Parameters
 from smc_jax.model.rank import expected_ranks
@@ -36,6 +39,7 @@ class Fit(NamedTuple):
     optimiser: optax.OptState  # kept from refit to refit: see `svi`
     elbo: Array  # []  mean over the last window of steps
     steps: Array  # [] int: steps taken since the start
+    earlier: Earlier | None = None  # a part of the prior: see `model.earlier`
 
 
 def centred_at(unconstrained: Parameters, scale: float) -> Variational:
@@ -199,7 +203,7 @@ def svi(
             seen = ring(order_key, observations, columns)
 
         def loss(flat: Array, random: Chance) -> Array:
-            return -_elbo(random, unravel(flat), seen, model=model)
+            return -_elbo(random, unravel(flat), seen, model=model._replace(earlier=fit.earlier))
 
         def step(carry: tuple, random: Chance) -> tuple[tuple, Array]:
             flat, state = whole(carry)
@@ -224,7 +228,7 @@ def svi(
         before_any = jnp.full_like(fit.elbo, -jnp.inf)
         state = (jnp.zeros((), int), (start, fit.optimiser), fit.elbo, before_any)
         index, (flat, optimiser_state), last, _ = lax.while_loop(unfinished, one_window, state)
-        return Fit(unravel(flat), optimiser_state, last, fit.steps + index * window)
+        return Fit(unravel(flat), optimiser_state, last, fit.steps + index * window, fit.earlier)
 
     return Inference(init, run)
 
@@ -252,6 +256,7 @@ def variational(
     """q fitted from `start`, then warm-started at every refit.
 
     An earlier `Fit` of a matrix of the same size may be given as the prior: q then starts there.
+    Of an `EarlierFit`, of other columns, q is the prior itself, and where the new q starts.
 
     Args:
       model: the prior of the parameters.
@@ -263,8 +268,11 @@ def variational(
     at_least("first_steps", first_steps, 0)
     at_least("steps", steps, 0)
 
-    def init(key: Array, data: Observations, prior: Fit | None = None) -> Fit:
-        return earlier_or(inference.init(start(key, data)), prior, "variational")
+    def init(key: Array, data: Observations, prior: Fit | EarlierFit | None = None) -> Fit:
+        begun = inference.init(start(key, data))
+        if isinstance(prior, EarlierFit):
+            return informed_by(begun, prior)
+        return earlier_or(begun, prior, "variational")
 
     def refit(key: Array, fit: Fit, data: Observations) -> Fit:
         return inference.run(key, fit, data, jnp.where(fit.steps == 0, first_steps, steps))
@@ -275,9 +283,25 @@ def variational(
         found = expected_ranks(*loading_moments(fit.q, signed=model.signed), (noise**2).mean())
         return Diagnostics(fit.elbo, found.effective, found.signal, finite)
 
-    return Belief(
-        init=init,
-        refit=refit,
-        draw=lambda key, fit: model.constrain(draw(key, fit.q)),
-        diagnose=diagnose,
+    return heeding_history(
+        Belief(
+            init=init,
+            refit=refit,
+            draw=lambda key, fit: model.constrain(draw(key, fit.q)),
+            diagnose=diagnose,
+        )
     )
+
+
+def informed_by(begun: Fit, prior: EarlierFit) -> Fit:
+    """A fit that has just begun, with the q of an earlier one as its prior and as its start."""
+    if not isinstance(prior.fit, Fit):
+        raise ValueError(
+            "prior: an earlier fit is the state of a variational belief, got"
+            f" {type(prior.fit).__name__}; hand over its data as a History"
+        )
+    q = prior.fit.q
+    earlier = earlier_of(q, prior.temper, begun.q.mean)
+    mean = continued(begun.q.mean, earlier.mean)
+    log_scale = continued(begun.q.log_scale, earlier.log_scale)
+    return begun._replace(q=Variational(mean, log_scale), earlier=earlier)

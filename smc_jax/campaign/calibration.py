@@ -140,7 +140,7 @@ def errors_of(
         row, column = entries[fold::FOLDS][:CHECKED].T
         hidden = jnp.zeros(matrix.known.shape, bool).at[row, column].set(True)
         shown = matrix.data.without(hidden)
-        fit = engine.fit(fit_key, shown, features)
+        fit = engine.fit(fit_key, shown, features, matrix.history)
         room = CHECKED if row.size > CHECKED // 8 else CHECKED // 8
         where = (jnp.asarray(np.resize(x, room)) for x in (row, column))
         predicted = engine.predict(predict_key, fit, shown, *where)

@@ -84,7 +84,8 @@ class Campaign:
           row_features: a table whose first column has ids; its others have numbers or categories.
           column_features: the same of the columns.
           source: who makes it, for the history.
-          **settings: see `settings.SETTINGS`.
+          **settings: see `settings.SETTINGS`; and `prior` or `history`, with `prior_temper`: what
+            an earlier campaign, or a table of other columns, tells of the rows; see `past`.
         """
         features = described.read_tables(row_features, column_features)
         notes, new = make_campaign(path, table, features, source, settings)

@@ -11,6 +11,7 @@ from tqdm import tqdm
 from smc_jax.campaign import hints, show
 from smc_jax.campaign.campaign import Campaign
 from smc_jax.campaign.exporting import open_ask_lines
+from smc_jax.campaign.past import PAST
 from smc_jax.campaign.picture import progress_png
 from smc_jax.campaign.plates import Plates
 from smc_jax.campaign.settings import SETTINGS
@@ -68,7 +69,7 @@ def _new(given: Any, arguments: list[str]) -> None:
     value = given.maximise if given.minimise is None else given.minimise
     if value:
         wanted["value"] = value
-    wanted |= {name: getattr(given, name) for name in ("row_features", "column_features")}
+    wanted |= {name: getattr(given, name) for name in ("row_features", "column_features", *PAST)}
     with Campaign.new(path, given.table, **wanted) as campaign:
         for note in campaign.notes:
             print(note)
@@ -280,6 +281,7 @@ COMMANDS = {
             Flag("minimise", "the column of the values, of which low ones are wanted"),
             Flag("row_features", "what is known of rows: a table by id, CSV or Parquet"),
             Flag("column_features", "what is known of columns: a table by id"),
+            *(Flag(name, told, None, kind) for name, (told, kind) in PAST.items()),
             *NEW_SETTINGS,
         ),
     ),

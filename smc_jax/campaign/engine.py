@@ -17,6 +17,7 @@ from jax.scipy.stats import norm
 from smc_jax import presets
 from smc_jax.beliefs.base import Belief, parameter_draws
 from smc_jax.beliefs.held import held, held_draws
+from smc_jax.beliefs.history import History
 from smc_jax.campaign.highest import largest, optimum_of
 from smc_jax.model import gaussian
 from smc_jax.model.features import Features
@@ -68,7 +69,7 @@ class Engine(NamedTuple):
     """
 
     rule: str  # one of RULES
-    fit: Callable[..., Parameters]  # (key, data, features=none) -> DRAWS draws
+    fit: Callable[..., Parameters]  # (key, data, features=none, history=None) -> DRAWS draws
     # (choice key, forecast key, fit, data, columns, open [D, C], pending [D, C], wanted, best_of,
     # number)
     ask: Callable[..., Asked]
@@ -252,10 +253,16 @@ def engine(*, rank: int, fixed_noise: float | None, rule: str) -> Engine:
     belief = held_draws()
     focused = _focused(belief)
 
-    def fit(key: Array, data: Observations, features: Features = NONE) -> Parameters:
+    def fit(
+        key: Array,
+        data: Observations,
+        features: Features = NONE,
+        history: Observations | None = None,
+    ) -> Parameters:
         init_key, refit_key, draw_key = jax.random.split(key, 3)
         fitted_model = preset._replace(features=features).belief()
-        begun = fitted_model.init(init_key, data)
+        past = None if history is None else History.of(history)
+        begun = fitted_model.init(init_key, data, past)
         state = fitted_model.refit(refit_key, begun, data)
         return parameter_draws(draw_key, fitted_model, state, DRAWS)
 

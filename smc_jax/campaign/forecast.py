@@ -94,8 +94,11 @@ def cache_beside(path: str | os.PathLike[str]) -> pathlib.Path:
 
 
 def is_enough(matrix: Matrix) -> bool:
-    """Whether there are values that a model can learn something from."""
+    """Whether there are values that a model can learn something from, history included."""
     values = np.asarray(matrix.data.average())[matrix.known]
+    if matrix.history is not None and values.size:
+        past = matrix.history
+        values = np.append(values, np.asarray(past.average())[np.asarray(past.seen())])
     return values.size >= FEWEST and float(np.ptp(values)) > 0.0
 
 
@@ -172,7 +175,8 @@ def forecast(
     if kept is None or refit:
         # The units too: twice the values are the same data in other units.
         known = described().turned() if matrix.transposed else described()
-        leaves = (np.asarray(leaf).tobytes() for leaf in jax.tree.leaves((matrix.data, known)))
+        told = (matrix.data, known, matrix.history)
+        leaves = (np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(told))
         stamp = _digest(*matrix.units, *leaves)
     if kept is not None and (not refit or kept.stamp == stamp):
         matrix = matrix.in_units(kept.units)
@@ -182,7 +186,8 @@ def forecast(
     total = 1 + folds_of(matrix)
     on_fit(0, total)
     features = _coordinates(known)
-    fit = jax.block_until_ready(programs.fit(keys.fit, matrix.data, features))
+    fitted = programs.fit(keys.fit, matrix.data, features, matrix.history)
+    fit = jax.block_until_ready(fitted)
     on_fit(1, total)
     errors = errors_of(keys.check, programs, matrix, lambda fold: on_fit(1 + fold, total), features)
     _write(cache, Kept(fit, stamp, position, matrix.units, errors), kind)

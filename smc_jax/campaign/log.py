@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from smc_jax.campaign.past import Past
 from smc_jax.campaign.types import Calibration, OpenAsk, Suggestion
 
 Pair = tuple[int, int]  # numbers of a row and of a column
@@ -51,6 +52,7 @@ class Log(NamedTuple):
     last_suggestions: list[Suggestion]  # the pending ones, the latest ask first
     open_asks: list[OpenAsk]  # the oldest first
     next_expiry: float  # when the first of the pending entries stops being pending, inf: never
+    past: Past | None = None  # answers of other columns
 
     def pending(self) -> list[tuple[str, str]]:
         """The ids of the pending entries, in the order asked."""

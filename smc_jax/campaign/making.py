@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from smc_jax.campaign.batch import Path, user
+from smc_jax.campaign.past import PAST, check_past, read_past
 from smc_jax.campaign.settings import checked_settings
 from smc_jax.campaign.storage import Storage
 from smc_jax.campaign.tables import read_records
@@ -32,6 +33,8 @@ def make_campaign(
       What was understood of the table, a sentence each, and how many ids of an axis came with
       features alone.
     """
+    settings = dict(settings)
+    past = read_past(**{n: settings.pop(n, None) for n in PAST})
     wanted = checked_settings(settings)
     who = user() if source is None else source
     records = None
@@ -40,9 +43,16 @@ def make_campaign(
         records = read_records(table, **named)  # type: ignore[arg-type]
         wanted = checked_settings({**records.names, **settings})  # given names count first
         who += f": {pathlib.Path(table).name}"
-    Storage.create(path, wanted, who, records, features).disconnect()
+    if past is not None:
+        named_rows = [] if records is None else [*records.row_ids, *records.rows]
+        named_columns = [] if records is None else [*records.column_ids, *records.columns]
+        check_past(past, named_rows, named_columns)
+    Storage.create(path, wanted, who, records, features, past).disconnect()
     known: dict[str, list[str]] = {ROW: [], COLUMN: []}
     if records is not None:
         known = {ROW: records.row_ids, COLUMN: records.column_ids}
     new = {axis: len(one.cells.keys() - known[axis]) for axis, one in features.items()}
-    return [] if records is None else list(records.notes), new
+    notes = [] if records is None else list(records.notes)
+    if past is not None:
+        notes.append(past.told(named_rows, named_columns).capitalize() + ".")
+    return notes, new

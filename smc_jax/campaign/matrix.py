@@ -39,6 +39,7 @@ class Matrix(NamedTuple):
     best: float  # the best value so far, in the model's units; -inf where nothing is known
     units: Units
     transposed: bool  # rows of the campaign are columns of the model
+    history: Observations | None = None  # [D, M]  of other columns, in the model's units
 
     @property
     def open(self) -> np.ndarray:
@@ -51,7 +52,9 @@ class Matrix(NamedTuple):
         centre = float(own.of(units.centre))
         scale = units.scale / own.scale
         data = self.data.relative_to(centre, scale)
-        return self._replace(data=data, best=(self.best - centre) / scale, units=units)
+        past = None if self.history is None else self.history.relative_to(centre, scale)
+        best = (self.best - centre) / scale
+        return self._replace(data=data, best=best, units=units, history=past)
 
     def place(self, row: Index, column: Index) -> tuple[Index, Index]:
         """From entries of the campaign to those of the model, and the other way round."""
@@ -89,14 +92,17 @@ def matrix_of(
       retry_failed: whether an entry whose measurement failed may be asked again.
     """
     shape = len(log.row_ids), len(log.column_ids)
-    units = units_of(log.value, maximise=maximise, noise=noise)
-    value = units.of(log.value)
-    flat = np.ravel_multi_index((log.row, log.column), shape) if value.size else log.row
-    size = shape[0] * shape[1]
-    counts = np.bincount(flat, minlength=size).astype(float)
-    sums = np.bincount(flat, value, minlength=size)
-    mean = sums / np.maximum(counts, 1.0)
-    scatter = np.bincount(flat, (value - mean[flat]) ** 2, minlength=size)
+    past = None if log.past is None else log.past.of(log.row_ids, log.column_ids)
+    values = log.value if past is None else np.concatenate([log.value, past[-1]])
+    units = units_of(values, maximise=maximise, noise=noise)
+    counts, sums, scatter = _sums(shape, log.row, log.column, units.of(log.value))
+    history = None
+    if past is not None and past[-1].size:
+        assert log.past is not None
+        row, column, value = past
+        sums_of_past = _sums((shape[0], column.max() + 1), row, column, units.of(value))
+        arrays_of_past = (jnp.asarray(x, jnp.result_type(float)) for x in sums_of_past)
+        history = Observations(*arrays_of_past).tempered(log.past.temper)
 
     pending, blocked = np.zeros(shape, bool), np.zeros(shape, bool)
     pending[log.pending_row, log.pending_column] = True
@@ -105,15 +111,28 @@ def matrix_of(
     blocked[log.closed_row, log.closed_column] = True
     blocked |= log.closed_rows[:, None] | log.closed_columns
 
-    turn = shape[0] > shape[1]
+    # The columns of history are further columns of the campaign: there these stay columns.
+    turn = shape[0] > shape[1] and log.past is None
 
     def model(array: np.ndarray) -> Array:
-        array = array.reshape(shape)
         return jnp.asarray(array.T if turn else array, jnp.result_type(float))
 
-    known = counts.reshape(shape) > 0
+    known = counts > 0
     arrays = (known, pending, blocked)
     known, pending, blocked = (np.ascontiguousarray(x.T) if turn else x for x in arrays)
     data = Observations(model(counts), model(sums), model(scatter))
-    best = float(mean[counts > 0].max()) if value.size else -np.inf
-    return Matrix(data, known, pending, blocked, best, units, turn)
+    best = float((sums[counts > 0] / counts[counts > 0]).max()) if log.value.size else -np.inf
+    return Matrix(data, known, pending, blocked, best, units, turn, history)
+
+
+def _sums(
+    shape: tuple[int, int], row: np.ndarray, column: np.ndarray, value: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The number, the sum and the scatter of the values of each entry of a matrix."""
+    flat = np.ravel_multi_index((row, column), shape) if value.size else row
+    size = shape[0] * shape[1]
+    counts = np.bincount(flat, minlength=size).astype(float)
+    sums = np.bincount(flat, value, minlength=size)
+    mean = sums / np.maximum(counts, 1.0)
+    scatter = np.bincount(flat, (value - mean[flat]) ** 2, minlength=size)
+    return counts.reshape(shape), sums.reshape(shape), scatter.reshape(shape)

@@ -82,6 +82,7 @@ def status_of(now: Snapshot, fitted: Fitted | None, survey: Survey | None) -> St
         "best_row": None if top is None else log.row_ids[entry[top, 0]],
         "best_column": None if top is None else log.column_ids[entry[top, 1]],
         "best_value": float("nan") if top is None else float(mean[top]),
+        "past": None if log.past is None else log.past.told(log.row_ids, log.column_ids),
     }
     nan = float("nan")
     if fitted is None or survey is None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from smc_jax.campaign.log import Log, State
+from smc_jax.campaign.past import stored_past
 from smc_jax.campaign.schema import read_ids, read_position, read_settings, read_suggestions
 from smc_jax.campaign.types import COLUMN, ROW, Calibration, OpenAsk, Suggestion, Told
 
@@ -113,6 +114,7 @@ def _log_of(database: sqlite3.Connection, arrays: _Arrays, now: float) -> Log:
         next_expiry=float(np.fmin.reduce(pending["expires"], initial=np.inf)),
         last_suggestions=_pending_suggestions(database, pending),
         open_asks=_open_asks(database, pending),
+        past=stored_past(database),
         **_read_closures(database, len(row_ids), len(column_ids)),
     )
 

@@ -17,6 +17,7 @@ from smc_jax.campaign.types import CampaignError, Suggestion
 APPLICATION_ID = 0x534D4343  # "SMCC" in the header of the file
 MOST_ENTRIES = 200_000_000  # the model has a dozen bytes an entry and more in memory
 LOG_TABLES = ["events", "settings", "ids", "asks", "suggestions", "answers", "closures", "features"]
+LOG_TABLES += ["history"]  # made by the second script
 
 _TABLES = """
 CREATE TABLE events (event INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL,
@@ -46,12 +47,16 @@ CREATE TABLE features (event INTEGER NOT NULL REFERENCES events,
     axis TEXT NOT NULL CHECK (axis IN ('row', 'column')), number INTEGER NOT NULL,
     name TEXT NOT NULL, value REAL, category TEXT, PRIMARY KEY (event, axis, number, name));
 """
-_ONLY_ADDED = "\n".join(
+_HISTORY = """CREATE TABLE history (event INTEGER NOT NULL REFERENCES events,
+    place INTEGER NOT NULL, row TEXT NOT NULL, column TEXT NOT NULL, value REAL NOT NULL,
+    PRIMARY KEY (event, place));\n"""
+_ONLY_ADDED = [
     f"CREATE TRIGGER {table}_{change} BEFORE {change} ON {table} BEGIN"
     f" SELECT RAISE(ABORT, 'a campaign is only added to'); END;"
     for table in LOG_TABLES
     for change in ("UPDATE", "DELETE")
-)
+]
+_FIRST_ADDED, _HISTORY_ADDED = "\n".join(_ONLY_ADDED[:-2]), "\n".join(_ONLY_ADDED[-2:])
 _NUMBERED = "\n".join(
     f"CREATE TRIGGER {table}_numbered BEFORE INSERT ON {table} WHEN"
     f" NOT EXISTS (SELECT 1 FROM ids WHERE axis = 'row' AND number = NEW.row) OR"
@@ -62,7 +67,8 @@ _NUMBERED = "\n".join(
 # `user_version` of a file is how many of these scripts made it. A script that was ever released
 # never changes; a new version adds one.
 MIGRATIONS: tuple[str, ...] = (
-    f"PRAGMA application_id = {APPLICATION_ID};\n{_TABLES}{_ONLY_ADDED}\n{_NUMBERED}\n",
+    f"PRAGMA application_id = {APPLICATION_ID};\n{_TABLES}{_FIRST_ADDED}\n{_NUMBERED}\n",
+    f"{_HISTORY}{_HISTORY_ADDED}\n",
 )
 
 

@@ -123,6 +123,8 @@ def status(now: Status, names: Sequence[str], *, maximise: bool) -> str:
         f" {now.pending:,} pending, {now.failed:,} failed, {now.closed:,} that may not be"
         f" asked, {now.open:,} open",
     ]
+    if now.past is not None:
+        lines.append(now.past)
     if now.best_row is not None:
         kind = "highest" if maximise else "lowest"
         lines.append(

@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from smc_jax.campaign import described, log, reading, schema
 from smc_jax.campaign.log import Added, Entry, Pair, State, Tell
+from smc_jax.campaign.past import KIND, Past, write_past
 from smc_jax.campaign.troubles import in_one_line
 from smc_jax.campaign.types import (
     COLUMN,
@@ -50,6 +51,7 @@ class Storage:
         source: str,
         records: Records | None = None,
         features: Mapping[str, FeatureCells] | None = None,
+        past: Past | None = None,
         *,
         clock: Callable[[], float] = time.time,
     ) -> Self:
@@ -61,6 +63,7 @@ class Storage:
           source: who or what creates it, for the history.
           records: what is known from the start; one bad record, and there is no campaign.
           features: features of rows and of columns, by axis.
+          past: answers of other columns, which are taken over as history.
           clock: seconds since 1970.
         """
         path = pathlib.Path(path)
@@ -71,6 +74,8 @@ class Storage:
                 cls(path, database, clock)._add(records, source, corrections=False, is_new=True)
             if features:
                 described.write_described(database, (clock(), "described", source), features)
+            if past is not None:
+                write_past(database, (clock(), KIND, source), past)
 
         schema.create_file(path, fill)
         return cls.open(path, clock=clock)
@@ -303,10 +308,9 @@ class Storage:
     def close(
         self, pairs: list[tuple[str | None, str | None]], *, source: str, closed: bool = True
     ) -> int:
-        """Closes entries, whole rows (column None) and whole columns (row None), or reopens them.
+        """Closes entries, rows (column None) and columns (row None), or reopens them.
 
-        Returns:
-          How many of them were not closed (or open) already.
+        How many of them were not closed (or open) already.
         """
         with self._writing():
             database = self._database
@@ -330,11 +334,7 @@ class Storage:
             return len(changes)
 
     def state(self, now: float) -> State:
-        """The log, the settings and what suggestions came to, at one position of the log.
-
-        Args:
-          now: seconds since 1970; an ask that expired before makes nothing pending.
-        """
+        """The log, the settings and what suggestions came to; `now` decides what has expired."""
         with self._reading() as database:
             return reading.read_state(database, now)
 

@@ -101,6 +101,7 @@ class Status(NamedTuple):
     chance: float  # probability that some entry left beats the best value
     advice: str  # whether more measurements still pay, one sentence
     completable: bool | None = None  # what is known completes the matrix; None where not tried
+    past: str | None = None  # what was taken over from an earlier campaign or a table
 
 
 class Progress(NamedTuple):

@@ -8,6 +8,7 @@ are, and nothing of the size P x P is ever made.
 
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
@@ -29,6 +30,28 @@ class Features(NamedTuple):
     def known(self) -> bool:
         """Whether anything is."""
         return any(table is not None for table in self)
+
+    def beside(self, table: ArrayLike | None, number: int) -> "Features":
+        """The same with that many columns more, of which nothing is predicted.
+
+        Without a table [M, Q] of coordinates they are average ones.
+        """
+        if self.columns is None and table is not None:
+            raise ValueError("features: the belief knows no features of columns")
+        found = self
+        if self.entries is not None:
+            entries = jnp.asarray(self.entries, float)
+            found = found._replace(entries=jnp.pad(entries, ((0, 0), (0, number))))
+        if self.columns is None:
+            return found
+        own = jnp.asarray(self.columns, float)
+        more = jnp.zeros((number, own.shape[1])) if table is None else jnp.asarray(table, float)
+        if more.shape[1] != own.shape[1]:
+            raise ValueError(
+                f"features: history has {more.shape[1]} coordinates a column, but the data have"
+                f" {own.shape[1]}; make them of one table"
+            )
+        return found._replace(columns=jnp.concatenate([own, more]))
 
 
 def entry_prediction(matrix: ArrayLike, name: str = "prediction") -> np.ndarray:

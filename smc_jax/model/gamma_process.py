@@ -11,10 +11,12 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from smc_jax.checks import at_least, one_of, positive
+from smc_jax.model.earlier import Earlier
 from smc_jax.model.features import Features
 from smc_jax.model.gaussian import log_likelihood
 from smc_jax.model.noise_prior import noise_prior
 from smc_jax.model.parameters import (
+    OF_COLUMNS,
     POSITIVE,
     REAL,
     Field,
@@ -37,6 +39,7 @@ class Model(NamedTuple):
     settings: Mapping[str, Any]  # what it was made with, for samplers that use its conjugacies
     features: Features = Features()  # what is known beforehand; see `informed`
     begun: Mapping[str, ArrayLike] = {}  # where the weights of features start
+    earlier: Earlier | None = None  # a fit of other columns, as a part of the prior
 
     def free(self) -> dict[str, Field]:
         """The parameters that have a prior, by name."""
@@ -113,7 +116,23 @@ class Model(NamedTuple):
             if one.shape is not None
         ]
         inside = self.log_prior(parameters) + self.log_volume(unconstrained)
-        return functools.reduce(jnp.add, tails, inside)
+        whole = functools.reduce(jnp.add, tails, inside)
+        if self.earlier is None:
+            return whole
+        own = self._log_density_of_columns(parameters, unconstrained)
+        temper, known = self.earlier.temper, self.earlier.log_density(unconstrained)
+        return own + (1.0 - temper) * (whole - own) + temper * known
+
+    def _log_density_of_columns(self, parameters: Parameters, unconstrained: Parameters) -> Array:
+        """The part of the log density that belongs to columns one by one."""
+        free = self.free()
+        each = [
+            free[name].log_prob(parameters)
+            + free[name].bijector.log_volume(getattr(unconstrained, name))
+            for name in OF_COLUMNS
+            if name in free
+        ]
+        return sum(each, jnp.zeros(()))
 
     def log_joint(self, unconstrained: Parameters, observations: Observations) -> Array:
         """log p(Y, theta(u)) + log |d theta / d u|."""

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from smc_jax.beliefs.base import Diagnostics, no_prior
+from smc_jax.beliefs.history import History
 from smc_jax.beliefs.pairwise import row_means
 from smc_jax.checks import at_least
 from smc_jax.completion import optspace as algorithm
@@ -19,6 +20,7 @@ class Completed(NamedTuple):
 
     matrix: Array  # [D, N]
     rank: Array  # []
+    history: Observations | None = None  # [D, M]  columns that are completed with the others
 
 
 def completion(
@@ -30,6 +32,8 @@ def completion(
     centred: bool = False,
 ) -> Policy:
     """Greedy on the completion, which is computed anew at every refit.
+
+    Columns of history, where it is told of some, are completed with the others.
 
     Args:
       rank: the rank of the completion, or with `guess` the largest that may be guessed.
@@ -44,13 +48,18 @@ def completion(
 
     def init(key: Array, data: Observations, offer: Offer, prior: Any = None) -> Completed:
         del key, offer
-        no_prior("completion", prior)
+        known = prior.data if isinstance(prior, History) else None
+        if known is None:
+            no_prior("completion", prior)
         if rank > min(data.rows, data.columns):
             raise ValueError(f"rank: must be at most {min(data.rows, data.columns)}, got {rank}")
-        return Completed(jnp.zeros_like(data.average()), jnp.zeros((), int))
+        return Completed(jnp.zeros_like(data.average()), jnp.zeros((), int), known)
 
     def refit(key: Array, state: Completed, data: Observations, offer: Offer) -> Completed:
-        del key, state, offer
+        del key, offer
+        own = data.columns
+        if state.history is not None:
+            data = data.beside(state.history)
         centre = (row_means(data) if centred else jnp.zeros(data.rows))[:, None]
         fit = algorithm.optspace(
             data.average() - centre,
@@ -60,7 +69,8 @@ def completion(
             penalty=penalty,
             steps=steps,
         )
-        return Completed(centre + algorithm.complete(fit), fit.rank)
+        matrix = (centre + algorithm.complete(fit))[:, :own]
+        return Completed(matrix, fit.rank, state.history)
 
     def choose(key: Array, state: Completed, data: Observations, offer: Offer) -> Choice:
         del key, data

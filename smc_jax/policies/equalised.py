@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
+from smc_jax.beliefs.history import History
 from smc_jax.beliefs.pairwise import row_means
 from smc_jax.checks import positive
 from smc_jax.observations import Observations
@@ -41,6 +42,9 @@ def equalised(policy: Policy, *, strength: float = 2.0) -> Policy:
 
     def init(key: Array, data: Observations, offer: Offer, prior: Any = None) -> Equalised:
         offsets = column_offsets(data, strength=strength)
+        if isinstance(prior, History):  # its columns have offsets of their own
+            shift = column_offsets(prior.data, strength=strength)
+            prior = prior._replace(data=prior.data.relative_to(shift))
         return Equalised(policy.init(key, data.relative_to(offsets), offer, prior), offsets)
 
     def refit(key: Array, state: Equalised, data: Observations, offer: Offer) -> Equalised:

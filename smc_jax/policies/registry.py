@@ -225,6 +225,16 @@ def _as_in_the_paper(group: str, base: Named, **fixed: Any) -> Named:
     return made._replace(make=make)
 
 
+def _without_history(group: str, base: Named) -> Named:
+    """A policy that is told nothing beforehand, where others know a history."""
+    made = variant(group, base)
+
+    def make(setting: Setting, **settings: Any) -> Policy:
+        return made.make(setting, **settings)._replace(told="nothing")
+
+    return made._replace(make=make)
+
+
 # Information-Directed Sampling as the paper has it; `draws`, `bins` and `chunk` are left open.
 IDS_TO_THE_LETTER: dict[str, Any] = {
     "conditioned": False,
@@ -237,6 +247,7 @@ ICF = settings_of(icf, gibbs) | {"noisy": False}
 
 POLICIES: dict[str, Named] = {
     "ids": pair(ids),
+    "ids_without_history": _without_history("ids", pair(ids)),
     "ids_paper": _as_in_the_paper("ids", pair(ids), **IDS_TO_THE_LETTER),
     "thompson": pair(thompson),
     "thompson_paper": _as_in_the_paper("thompson", pair(thompson), pool=0),

@@ -14,7 +14,7 @@ from smc_jax.observations import Observations
 from smc_jax.policies.base import Policy
 from smc_jax.recommender import choose_several
 from smc_jax.simulation.environment import Environment, SeedKeys, Step, World, seed_keys
-from smc_jax.simulation.oracles import REVEALED
+from smc_jax.simulation.oracles import prior_of
 from smc_jax.types import Choice, Outcome
 
 
@@ -44,8 +44,9 @@ class Reset(NamedTuple):
 
     def carry(self, state: Any) -> Carry:
         """What the loop begins with, given the policy's state."""
-        # The truth is for oracles, and its shape that of the data, not of the experiment.
-        problem = self.world.problem._replace(truth=None)
+        # The truth is for oracles, and its shape that of the data, not of the experiment. History
+        # is in the state of the policy that was told of it.
+        problem = self.world.problem._replace(truth=None, history=None)
         world = self.world._replace(problem=problem)
         return Carry(self.keys.policy, self.keys.noise, self.keys.offers, world, state)
 
@@ -125,6 +126,7 @@ def make_loop(
     refits: int = 40,
     asked: int = 1,
     held_out_errors: Callable[[Array, Observations], HeldOut] | None = None,
+    prior: Any = None,
 ) -> Loop:
     """Composes environment and policy.
 
@@ -137,6 +139,8 @@ def make_loop(
       asked: how many entries are asked at once, before any of their answers is told; a batch is
         rounded up to a whole number of asks.
       held_out_errors: (key, what was seen) -> how badly it predicts itself, asked at each refit.
+      prior: what the policy knows beforehand on every seed, such as a `History`. An oracle is told
+        what it must know instead, and the history of a problem comes first.
     """
     at_least("horizon", horizon, 1)
     at_least("refits", refits, 1)
@@ -147,8 +151,8 @@ def make_loop(
 
     def init(begun: Reset) -> Any:
         world, keys = begun.world, begun.keys
-        prior = None if policy.told is None else REVEALED[policy.told](world.problem)
-        return policy.init(keys.init, world.data, environment.offer(keys.offers, world), prior)
+        known = prior_of(policy.told, world.problem, prior)
+        return policy.init(keys.init, world.data, environment.offer(keys.offers, world), known)
 
     def pick(carry: Carry, key: Array) -> tuple[Carry, Step]:
         choose_key, absorb_key = jax.random.split(key)

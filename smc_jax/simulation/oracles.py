@@ -1,6 +1,11 @@
-"""What an oracle is told of the matrix: the parameters it was drawn from, or its own moments."""
+"""What a policy is told before the first choice.
+
+An oracle is told of the matrix: the parameters it was drawn from, or its own moments. Others are
+told what the experiment knows beforehand.
+"""
 
 from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 
@@ -40,8 +45,27 @@ def population(*, centred: bool) -> Callable[[Problem], Parameters]:
     return reveal
 
 
-REVEALED: dict[str, Callable[[Problem], Parameters]] = {
+def nothing(problem: Problem) -> None:
+    """For a policy that is told of no history, where others are."""
+    del problem
+
+
+REVEALED: dict[str, Callable[[Problem], Parameters | None]] = {
+    "nothing": nothing,
     "true": truth,
     "second_moment": population(centred=False),
     "population": population(centred=True),
 }
+
+
+def prior_of(told: str | None, problem: Problem, prior: Any = None) -> Any:
+    """The prior of a policy: what an oracle is told, the history of the problem, or a prior.
+
+    Args:
+      told: `Policy.told`.
+      problem: of the seed.
+      prior: of all seeds, for the policies that are no oracles.
+    """
+    if told is not None:
+        return REVEALED[told](problem)
+    return prior if problem.history is None else problem.history

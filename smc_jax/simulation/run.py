@@ -49,6 +49,7 @@ def run(
     shard: str = "seeds",
     devices: Sequence[jax.Device] | None = None,
     on_refit: Callable[[str, int, int], Any] = lambda name, done, total: None,
+    prior: Any = None,
 ) -> dict[str, Curves]:
     """Runs policies on paired seeds: the same matrices, designs, offers and noise for all.
 
@@ -69,6 +70,7 @@ def run(
       shard: what is shared out over the devices: `seeds`, or the `columns` of one big matrix.
       devices: all by default, at most one a seed.
       on_refit: told (policy, refits done, refits in all) after each refit.
+      prior: what every policy but the oracles knows beforehand, such as a `History`.
     """
     seeds = range(seeds) if isinstance(seeds, int) else seeds
     if not len(seeds):
@@ -99,7 +101,7 @@ def run(
     resets = make_resets(make_reset(environment, horizon=horizon), **placement)
     found = {}
     for name, policy in policies.items():
-        loop = make_loop(environment, policy, horizon=horizon, refits=refits)
+        loop = make_loop(environment, policy, horizon=horizon, refits=refits, prior=prior)
         sweep = make_sweep(loop, resets=resets, **placement)
         progress = sweep.start(seeds)
         for progress in sweep.resume(progress):  # noqa: B020

@@ -265,6 +265,7 @@ def test_nothing_is_overwritten_or_deleted(create, name):
     campaign.close([("a", None)], source="test")
     database = campaign._database
     database.execute("INSERT INTO features VALUES (1, 'row', 0, 'mass', 1.5, NULL)")
+    database.execute("INSERT INTO history VALUES (1, 0, 'a', 'z', 1.5)")
     before = database.execute(f"SELECT * FROM {name}").fetchall()
     assert before
     for change in (
