@@ -22,9 +22,9 @@ from smc_jax.policies.base import Policy, Setting
 from smc_jax.policies.equalised import equalised
 from smc_jax.simulation.environment import Environment, make_environment
 from smc_jax.simulation.loop import Loop, make_loop, make_reset
+from smc_jax.simulation.offers import arrivals
 from smc_jax.simulation.problem import MakeProblem
 from smc_jax.simulation.sweep import Sweep, make_resets, make_sweep
-from smc_jax.simulation.wrappers import arrivals
 
 
 def checks_completion(config: ConfigDict) -> bool:

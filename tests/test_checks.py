@@ -28,8 +28,8 @@ from smc_jax.policies.ucb import ucb
 from smc_jax.predictions import predict
 from smc_jax.simulation.environment import make_environment
 from smc_jax.simulation.loop import make_loop
+from smc_jax.simulation.offers import arrivals, restricted
 from smc_jax.simulation.sweep import make_resets, make_sweep
-from smc_jax.simulation.wrappers import arrivals, restricted
 
 MODEL = gamma_process(rank=2)
 BELIEF = pairwise()

@@ -16,7 +16,8 @@ from smc_jax.policies.base import Best, best_open
 from smc_jax.policies.ensemble_policy import Rule, ensemble_policy
 from smc_jax.policies.registry import ORACLES
 from smc_jax.predictions import predict
-from smc_jax.simulation import environment, wrappers
+from smc_jax.simulation import environment
+from smc_jax.simulation import offers as wrappers
 from smc_jax.simulation.oracles import REVEALED
 from smc_jax.types import Choice, Offer, Outcome
 
