@@ -54,7 +54,7 @@ def arrivals(
         if activity:
             raise ValueError("activity: must be 0 where weights are given")
         if given.ndim != 1 or not (np.isfinite(given) & (given > 0)).all():
-            raise ValueError("weights: must be one positive number a column")
+            raise ValueError(f"weights: must be one positive number a column, got {weights!r}")
 
     def chances(key: Array, columns: int) -> Array | None:
         """Probabilities [N] of the columns; None where they are equal."""
