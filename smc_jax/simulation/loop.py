@@ -13,7 +13,7 @@ from smc_jax.completion.stopping import HeldOut
 from smc_jax.observations import Observations
 from smc_jax.policies.base import Policy
 from smc_jax.recommender import choose_several
-from smc_jax.simulation.delays import Delayed, check_delays, make_delays
+from smc_jax.simulation.delays import Delayed, Delays, check_delays, make_delays
 from smc_jax.simulation.environment import Environment, SeedKeys, Step, World, seed_keys
 from smc_jax.simulation.oracles import REVEALED
 from smc_jax.types import Choice, Outcome
@@ -90,6 +90,35 @@ def batch_size(horizon: int, *, refits: int, asked: int = 1) -> int:
     return asked * -(-picks // asked)
 
 
+def _make_pick(
+    environment: Environment, policy: Policy
+) -> Callable[[Carry, Array], tuple[Carry, Step]]:
+    """One pick, answered and told at once."""
+
+    def pick(carry: Carry, key: Array) -> tuple[Carry, Step]:
+        choose_key, absorb_key = jax.random.split(key)
+        offer = environment.offer(carry.offer_key, carry.world)
+        choice = policy.choose(choose_key, carry.policy, carry.world.data, offer)
+        world, outcome, step = environment.answer(carry.noise_key, carry.world, offer, choice)
+        following = environment.offer(carry.offer_key, world)
+        state = policy.absorb(absorb_key, carry.policy, world.data, outcome, following)
+        return carry._replace(world=world, policy=state), step
+
+    return pick
+
+
+def _make_late_pick(waits: Delays) -> Callable[[Carry, Array], tuple[Carry, Step]]:
+    """One pick, after which an earlier one may be told."""
+
+    def pick(carry: Carry, key: Array) -> tuple[Carry, Step]:
+        state, world, step = waits.pick(
+            key, carry.policy, carry.noise_key, carry.offer_key, carry.world
+        )
+        return carry._replace(world=world, policy=state), step
+
+    return pick
+
+
 def _make_ask(
     environment: Environment, policy: Policy, asked: int
 ) -> Callable[[Carry, Array], tuple[Carry, Step]]:
@@ -157,33 +186,21 @@ def make_loop(
         raise ValueError(f"asked: must be 1 where offers change from pick to pick, got {asked}")
     late = check_delays(delay=delay, told=told, asked=asked)
     batch = batch_size(horizon, refits=refits, asked=asked)
+    waits, pick = None, _make_pick(environment, policy)
     if late:
         waits = make_delays(environment, policy, delay=delay, told=told, batch=batch)
+        pick = _make_late_pick(waits)
 
     def init(begun: Reset) -> Any:
         world, keys = begun.world, begun.keys
         prior = None if policy.told is None else REVEALED[policy.told](world.problem)
-        start = waits.init if late else policy.init
+        start = policy.init if waits is None else waits.init
         return start(keys.init, world.data, environment.offer(keys.offers, world), prior)
-
-    def pick(carry: Carry, key: Array) -> tuple[Carry, Step]:
-        if late:
-            state, world, step = waits.pick(
-                key, carry.policy, carry.noise_key, carry.offer_key, carry.world
-            )
-            return carry._replace(world=world, policy=state), step
-        choose_key, absorb_key = jax.random.split(key)
-        offer = environment.offer(carry.offer_key, carry.world)
-        choice = policy.choose(choose_key, carry.policy, carry.world.data, offer)
-        world, outcome, step = environment.answer(carry.noise_key, carry.world, offer, choice)
-        following = environment.offer(carry.offer_key, world)
-        state = policy.absorb(absorb_key, carry.policy, world.data, outcome, following)
-        return carry._replace(world=world, policy=state), step
 
     def refit(carry: Carry, key: Array) -> Carry:
         world = carry.world
         offer = environment.offer(carry.offer_key, world)
-        if late:
+        if waits is not None:
             return carry._replace(policy=waits.refit(key, carry.policy, offer))
         return carry._replace(policy=policy.refit(key, carry.policy, world.data, offer))
 
