@@ -66,9 +66,7 @@ def world_of(beta, once, kind="standing"):
 
         made = wrappers.restricted(wrappers.arrivals(made, number=3), closed)
     if kind == "budgets":  # a standing offer that closes behind the back of what was kept
-        made = wrappers.costs(
-            wrappers.budgets(made, row=4, column=3), [1.0, 3.0, 2.0, 1.0, 4.0, 2.0]
-        )
+        made = wrappers.costs(wrappers.budgets(made, row=4, column=3), np.arange(1.0, 7.0))
     if kind == "available":  # everything together
         made = wrappers.stock(
             wrappers.arrivals(made, number=3, activity=0.5), in_stock=0.7, duration=4.0
