@@ -21,7 +21,7 @@ from absl import app, flags
 from benchmarks import peers, timing
 from benchmarks.experiment import Experiment
 from smc_jax import presets
-from smc_jax.simulation.wrappers import arrivals
+from smc_jax.simulation.offers import arrivals
 
 ROWS = flags.DEFINE_integer("rows", 50, "D, items.", lower_bound=1)
 COLUMNS = flags.DEFINE_integer("columns", 100, "N, users.", lower_bound=1)

@@ -27,6 +27,22 @@ def get_config() -> config_dict.ConfigDict:
       horizon_rank: k of the horizon; none is rank.
       initial_fraction: size of the initial design, in horizons.
       arrivals: how many columns, at random, are present at each pick; 0: every column is present.
+      offers.activity: how unevenly columns arrive: the standard deviation of the logarithm of the
+        weights that they are drawn by, drawn anew for every seed; 0: all arrive equally often.
+      offers.in_stock: the share of the time that a row is on offer; 1: always.
+      offers.stock_duration: for how many picks on average a row that came stays.
+      offers.row_budget: how often a row can be chosen in all, by the initial design too; none is
+        any number of times.
+      offers.column_budget: the same of a column.
+      offers.calendar: when entries are closed: a CSV file of lines row, column, first pick, last
+        pick, here or in the folder that SMC_DATA_DIR names. An empty row means every row, an empty
+        column every column; picks are counted from 0. Rows and columns are named by their ids,
+        those of synthetic data by their numbers from 0.
+      offers.costs: what entries cost, by which their rewards are divided: a CSV file of lines row
+        and cost, column and cost, or row, column and cost; or a matrix with ids on both sides.
+      offers.overhead: what is added to every cost.
+      offers.checksum: SHA-256 of these files; it is filled in, and a record with another one is
+        refused.
       row_features: what is known of the rows beforehand: a CSV or Parquet file with a line an id,
         here or in the folder that SMC_DATA_DIR names; or `ids`, the parts of the ids, which | is
         between. None is nothing.
@@ -70,6 +86,17 @@ def get_config() -> config_dict.ConfigDict:
     config.horizon_rank = config_dict.placeholder(int)
     config.initial_fraction = 0.05
     config.arrivals = 0
+    config.offers = config_dict.create(
+        activity=0.0,
+        in_stock=1.0,
+        stock_duration=100.0,
+        row_budget=config_dict.placeholder(int),
+        column_budget=config_dict.placeholder(int),
+        calendar=config_dict.placeholder(str),
+        costs=config_dict.placeholder(str),
+        overhead=0.0,
+        checksum=config_dict.placeholder(str),
+    )
     config.row_features = config_dict.placeholder(str)
     config.column_features = config_dict.placeholder(str)
     config.entry_prediction = config_dict.placeholder(str)

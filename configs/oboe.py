@@ -8,6 +8,10 @@ The highest values are those of easy data sets, on which many pipelines make no 
 earns most by finding these columns. `--config.equalise=True` takes this away: it takes from each
 column how much it is above the others, and what is left is which pipeline suits a data set.
 
+With `configs/oboe.py:costs` a choice costs the seconds that the pipeline ran on the data set, and
+one second more: the reward is 1 - balanced error a second. The run times are known beforehand,
+from oboe/oboe_matrix_runtime_seconds.csv of the same folder.
+
 Yang, Akimoto, Kim and Udell, KDD (2019), published the errors; oboe/defaults/Oboe of oboe 0.2.0 on
 PyPI has them, and so has udellgroup/oboe on GitHub. Nothing is downloaded: the folder that
 SMC_DATA_DIR names must hold oboe/oboe_matrix_balanced_error.csv. The model is the one for ratings
@@ -19,8 +23,10 @@ from ml_collections import config_dict
 from configs import ratings
 
 
-def get_config() -> config_dict.ConfigDict:
-    """The experiment on pipelines and data sets."""
+def get_config(rewards: str = "values") -> config_dict.ConfigDict:
+    """The experiment on pipelines and data sets; rewards are `values`, or for their `costs`."""
+    if rewards not in ("values", "costs"):
+        raise ValueError(f"config: unknown {rewards!r}; choose from values, costs")
     config = ratings.get_config()
     config.data = "oboe"
     config.policies = "ids,thompson,greedy,icf,particle,optspace,random"
@@ -29,4 +35,7 @@ def get_config() -> config_dict.ConfigDict:
     config.horizon = 9154  # a tenth of the entries
     config.rows = 219
     config.columns = 418
+    if rewards == "costs":
+        config.offers.costs = "oboe/oboe_matrix_runtime_seconds.csv"
+        config.offers.overhead = 1.0
     return config

@@ -69,7 +69,7 @@ EXPERIMENT = Group(
     (fitted_belief, make_environment, make_loop, make_sweep),
     _some(fitted_belief, "rank", "standardise")
     | _some(make_environment, "beta", "once")
-    | _some(make_loop, "refits", "asked")
+    | _some(make_loop, "refits", "asked", "delay", "told")
     | _some(make_sweep, "shard", "vmap_width"),
 )
 

@@ -9,6 +9,7 @@ import numpy as np
 from jax import Array
 from ml_collections import ConfigDict
 
+from launch import offers
 from launch.data import make_data
 from launch.features import make_features
 from launch.priors import make_prior
@@ -25,7 +26,6 @@ from smc_jax.simulation.environment import Environment, make_environment
 from smc_jax.simulation.loop import Loop, make_loop, make_reset
 from smc_jax.simulation.problem import MakeProblem
 from smc_jax.simulation.sweep import Sweep, make_resets, make_sweep
-from smc_jax.simulation.wrappers import arrivals
 
 
 def checks_completion(config: ConfigDict) -> bool:
@@ -107,17 +107,18 @@ def make_policy(config: ConfigDict, name: str, setting: Setting | None = None) -
     return equalised(policy, strength=config.equalise_strength) if config.equalise else policy
 
 
-def environment(config: ConfigDict, make_problem: MakeProblem) -> Environment:
-    """The matrices, and who and what is on offer."""
+def environment(config: ConfigDict, make_problem: MakeProblem, *, read: bool = True) -> Environment:
+    """The matrices, and who and what is on offer, whose tables are read."""
     made = make_environment(
         make_problem, initial=initial_size(config), beta=config.beta, once=config.once
     )
-    return arrivals(made, number=config.arrivals) if config.arrivals else made
+    return offers.wrap(config, made, read=read)
 
 
 def best_is_exact(config: ConfigDict) -> bool:
     """Whether regret is measured from the best sequence, or from an upper bound on it."""
-    return environment(config, lambda key, seed: None).exact  # type: ignore[arg-type, return-value]
+    nothing: Any = lambda key, seed: None  # noqa: E731
+    return environment(config, nothing, read=False).exact
 
 
 def placement(config: ConfigDict) -> dict[str, Any]:
@@ -134,6 +135,8 @@ def build(config: ConfigDict, name: str, world: Environment | None = None) -> Lo
         horizon=horizon(config),
         refits=config.refits,
         asked=config.asked,
+        delay=config.delay,
+        told=config.told,
         held_out_errors=make_held_out_errors(config),
         prior=make_prior(config),
     )

@@ -90,6 +90,9 @@ def setting(config: ConfigDict) -> dict[str, Any]:
         "beta": config.beta,
         "once": config.once,
         "arrivals": config.arrivals,
+        "offers": config.offers.to_dict(),
+        "delay": config.delay,
+        "told": config.told,
         **data.describe_data(config),
     }
 

@@ -23,7 +23,7 @@ from configs import (
     synthetic,
     table,
 )
-from launch import data, experiment
+from launch import data, experiment, offers
 from launch.config import may_be_none
 from launch.features import checksum_of, make_features
 from launch.priors import check_prior, check_taken, make_prior, prior_checksum
@@ -45,6 +45,7 @@ from smc_jax.model.gamma_process import gamma_process
 from smc_jax.policies.base import Policy, Setting
 from smc_jax.policies.equalised import equalised
 from smc_jax.policies.registry import POLICIES, make_policy, named
+from smc_jax.simulation.delays import check_delays
 from smc_jax.simulation.sweep import SHARDS, make_resets
 
 # Which fields an experiment on these data has.
@@ -89,6 +90,10 @@ def resolve(config: ConfigDict) -> ConfigDict:
     if (prior := make_prior(filled)) is not None:
         for name in policy_names(filled):
             check_taken(filled, name, experiment.make_policy(filled, name), prior)
+    found = offers.checksum_of(filled)
+    if config.offers.checksum not in (None, found):
+        raise ConfigError(f"config.offers.checksum: that of the files is {found}")
+    filled.offers.checksum = found
     return filled
 
 
@@ -126,8 +131,8 @@ def naming(config: ConfigDict, group: str | None = None, **fields: str) -> Itera
         raise
     except ValueError as error:
         name, _, reason = str(error).partition(": ")
-        if group and name in config[group]:
-            told = f"config.{group}.{name}: {reason}"
+        if group and fields.get(name, name) in config[group]:
+            told = f"config.{group}.{fields.get(name, name)}: {reason}"
         elif fields.get(name, name) in config:
             told = f"config.{fields.get(name, name)}: {reason}"
         else:
@@ -243,10 +248,12 @@ def _check_offers(config: ConfigDict) -> None:
     _require(config.arrivals >= 0, config, "arrivals", "must not be negative")
     most = f"must be at most columns = {config.columns}"
     _require(config.arrivals <= config.columns, config, "arrivals", most)
-    alone = config.asked == 1 or not config.arrivals
-    _require(alone, config, "asked", "must be 1 where columns arrive")
-    with naming(config, initial="initial_fraction"):
-        experiment.best_is_exact(config)  # which makes the environment
+    with naming(config):
+        check_delays(delay=config.delay, told=config.told, asked=config.asked)
+    with naming(config, "offers", initial="initial_fraction", **offers.NAMES):
+        made = experiment.environment(config, lambda key, seed: None, read=False)  # type: ignore[arg-type, return-value]
+    told = "must be 1 where offers change from pick to pick"
+    _require(config.asked == 1 or made.standing, config, "asked", told)
 
 
 def check_model(config: ConfigDict) -> None:

@@ -31,10 +31,10 @@ from smc_jax.predictions import Predicted, predict
 from smc_jax.recommender import Recommender, recommender
 from smc_jax.simulation.environment import Environment, make_environment
 from smc_jax.simulation.loop import make_loop
+from smc_jax.simulation.offers import arrivals, budgets, calendar, costs, restricted, stock
 from smc_jax.simulation.regret import Curves, paired_interval
 from smc_jax.simulation.run import run
 from smc_jax.simulation.sweep import make_sweep
-from smc_jax.simulation.wrappers import arrivals, restricted
 from smc_jax.types import Choice, Offer, Outcome
 
 __version__ = "0.3.0"
@@ -61,6 +61,9 @@ __all__ = [
     "Recommender",
     "Setting",
     "arrivals",
+    "budgets",
+    "calendar",
+    "costs",
     "gamma_process",
     "gibbs",
     "greedy",
@@ -83,6 +86,7 @@ __all__ = [
     "run",
     "signed_gibbs",
     "standardised",
+    "stock",
     "svi",
     "synthetic",
     "thompson",

@@ -11,9 +11,9 @@ class Offer(NamedTuple):
     """What may be chosen now.
 
     An offer without `columns` is the standing one: every column is present, and between two calls
-    of a policy `open` and `factor` change only in the entry whose outcome was absorbed. A policy
-    may keep what it found for a column while that holds. An offer with `columns` promises nothing:
-    a policy finds what it needs of those columns anew.
+    of a policy `factor` changes only in the entry whose outcome was absorbed, and what closes in
+    `open` stays closed. A policy may keep what it found for a column, and heeds what closed since.
+    An offer with `columns` promises nothing: a policy finds what it needs of those columns anew.
     """
 
     columns: Array | None  # [C] int: the columns that are present; None: all N of them

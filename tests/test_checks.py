@@ -28,8 +28,8 @@ from smc_jax.policies.ucb import ucb
 from smc_jax.predictions import predict
 from smc_jax.simulation.environment import make_environment
 from smc_jax.simulation.loop import make_loop
+from smc_jax.simulation.offers import arrivals, budgets, restricted, stock
 from smc_jax.simulation.sweep import make_resets, make_sweep
-from smc_jax.simulation.wrappers import arrivals, restricted
 
 MODEL = gamma_process(rank=2)
 BELIEF = pairwise()
@@ -88,6 +88,8 @@ FACTORIES = {
     "synthetic": (synthetic, synthetic),
     "make_environment": (make_environment, environment_of),
     "arrivals": (arrivals, lambda **own: arrivals(ENVIRONMENT, **own)),
+    "stock": (stock, lambda **own: stock(ENVIRONMENT, **{"in_stock": 0.5, **own})),
+    "budgets": (budgets, lambda **own: budgets(ENVIRONMENT, **{"row": 1, **own})),
     "make_loop": (make_loop, loop_of),
     "make_sweep": (make_sweep, lambda **own: make_sweep(LOOP, **own)),
     "make_resets": (make_resets, lambda **own: make_resets(LOOP.reset, **own)),
@@ -164,8 +166,10 @@ BAD = {
         "noise_variance": NOT_POSITIVE,
     },
     "make_environment": {"initial": NEGATIVE, "beta": (-0.1, 1.1, NAN)},
-    "arrivals": {"number": FEW},
-    "make_loop": {"horizon": FEW, "refits": FEW, "asked": FEW},
+    "arrivals": {"number": FEW, "activity": (-1.0, NAN), "weights": ((1.0, 0.0), (NAN,), 1.0)},
+    "stock": {"in_stock": (0.0, 1.0, NAN), "duration": (1.0, INFINITE, NAN)},
+    "budgets": {"row": FEW, "column": FEW},
+    "make_loop": {"horizon": FEW, "refits": FEW, "asked": FEW, "delay": NEGATIVE, "told": WORD},
     "make_sweep": {"segment": FEW, "vmap_width": FEW, "shard": WORD},
     "make_resets": {"vmap_width": FEW, "shard": WORD},
 }

@@ -16,7 +16,8 @@ from smc_jax.policies import ensemble
 from smc_jax.policies.equalised import equalised
 from smc_jax.policies.ids import ids
 from smc_jax.recommender import recommender
-from smc_jax.simulation import environment, wrappers
+from smc_jax.simulation import environment
+from smc_jax.simulation import offers as wrappers
 from smc_jax.simulation.loop import make_loop
 from smc_jax.types import Choice, Offer, Outcome
 

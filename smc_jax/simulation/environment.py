@@ -63,6 +63,10 @@ class Environment(NamedTuple):
     once: bool  # whether an entry can be chosen once only
     standing: bool = True  # whether every offer is the standing one
     exact: bool = True  # whether `best` is the best sequence, or an upper bound on it
+    # Along which sides entries are on offer at the same times: those of one row, of one column.
+    together: tuple[str, ...] = ("row", "column")
+    # The factor [D, N] of every reward, were everything on offer.
+    factor: Callable[[World], Array] = lambda world: world.factor
 
 
 def untouched(problem: Problem) -> World:

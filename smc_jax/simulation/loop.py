@@ -13,6 +13,7 @@ from smc_jax.completion.stopping import HeldOut
 from smc_jax.observations import Observations
 from smc_jax.policies.base import Policy
 from smc_jax.recommender import choose_several
+from smc_jax.simulation.delays import Delayed, Delays, check_delays, make_delays
 from smc_jax.simulation.environment import Environment, SeedKeys, Step, World, seed_keys
 from smc_jax.simulation.oracles import prior_of
 from smc_jax.types import Choice, Outcome
@@ -26,6 +27,11 @@ class Carry(NamedTuple):
     offer_key: Array  # shared by the policies of one seed
     world: World
     policy: Any
+
+    @property
+    def seen(self) -> Observations:
+        """What the policy was told: all answers, unless some are under way."""
+        return self.policy.told.data if isinstance(self.policy, Delayed) else self.world.data
 
 
 class Refit(NamedTuple):
@@ -85,6 +91,35 @@ def batch_size(horizon: int, *, refits: int, asked: int = 1) -> int:
     return asked * -(-picks // asked)
 
 
+def _make_pick(
+    environment: Environment, policy: Policy
+) -> Callable[[Carry, Array], tuple[Carry, Step]]:
+    """One pick, answered and told at once."""
+
+    def pick(carry: Carry, key: Array) -> tuple[Carry, Step]:
+        choose_key, absorb_key = jax.random.split(key)
+        offer = environment.offer(carry.offer_key, carry.world)
+        choice = policy.choose(choose_key, carry.policy, carry.world.data, offer)
+        world, outcome, step = environment.answer(carry.noise_key, carry.world, offer, choice)
+        following = environment.offer(carry.offer_key, world)
+        state = policy.absorb(absorb_key, carry.policy, world.data, outcome, following)
+        return carry._replace(world=world, policy=state), step
+
+    return pick
+
+
+def _make_late_pick(waits: Delays) -> Callable[[Carry, Array], tuple[Carry, Step]]:
+    """One pick, after which an earlier one may be told."""
+
+    def pick(carry: Carry, key: Array) -> tuple[Carry, Step]:
+        state, world, step = waits.pick(
+            key, carry.policy, carry.noise_key, carry.offer_key, carry.world
+        )
+        return carry._replace(world=world, policy=state), step
+
+    return pick
+
+
 def _make_ask(
     environment: Environment, policy: Policy, asked: int
 ) -> Callable[[Carry, Array], tuple[Carry, Step]]:
@@ -125,6 +160,8 @@ def make_loop(
     horizon: int,
     refits: int = 40,
     asked: int = 1,
+    delay: int = 0,
+    told: str = "at_once",
     held_out_errors: Callable[[Array, Observations], HeldOut] | None = None,
     prior: Any = None,
 ) -> Loop:
@@ -138,6 +175,10 @@ def make_loop(
         horizon they do not divide may end after fewer.
       asked: how many entries are asked at once, before any of their answers is told; a batch is
         rounded up to a whole number of asks.
+      delay: how many picks are made after a pick before its answer is told. What is not told yet is
+        pending: closed, and counted as known where only what will be learned matters.
+      told: `at_once` after the delay, or `at_refits`: the answers of a batch together, before the
+        next refit. What was not told at the end is lost to the policy; its reward counts.
       held_out_errors: (key, what was seen) -> how badly it predicts itself, asked at each refit.
       prior: what the policy knows beforehand on every seed, such as a `History`. An oracle is told
         what it must know instead, and the history of a problem comes first.
@@ -147,25 +188,24 @@ def make_loop(
     at_least("asked", asked, 1)
     if asked > 1 and not environment.standing:
         raise ValueError(f"asked: must be 1 where offers change from pick to pick, got {asked}")
+    late = check_delays(delay=delay, told=told, asked=asked)
     batch = batch_size(horizon, refits=refits, asked=asked)
+    waits, pick = None, _make_pick(environment, policy)
+    if late:
+        waits = make_delays(environment, policy, delay=delay, told=told, batch=batch)
+        pick = _make_late_pick(waits)
 
     def init(begun: Reset) -> Any:
         world, keys = begun.world, begun.keys
         known = prior_of(policy.told, world.problem, prior)
-        return policy.init(keys.init, world.data, environment.offer(keys.offers, world), known)
-
-    def pick(carry: Carry, key: Array) -> tuple[Carry, Step]:
-        choose_key, absorb_key = jax.random.split(key)
-        offer = environment.offer(carry.offer_key, carry.world)
-        choice = policy.choose(choose_key, carry.policy, carry.world.data, offer)
-        world, outcome, step = environment.answer(carry.noise_key, carry.world, offer, choice)
-        following = environment.offer(carry.offer_key, world)
-        state = policy.absorb(absorb_key, carry.policy, world.data, outcome, following)
-        return carry._replace(world=world, policy=state), step
+        start = policy.init if waits is None else waits.init
+        return start(keys.init, world.data, environment.offer(keys.offers, world), known)
 
     def refit(carry: Carry, key: Array) -> Carry:
         world = carry.world
         offer = environment.offer(carry.offer_key, world)
+        if waits is not None:
+            return carry._replace(policy=waits.refit(key, carry.policy, offer))
         return carry._replace(policy=policy.refit(key, carry.policy, world.data, offer))
 
     def picks(carry: Carry, key: Array) -> tuple[Carry, Step]:
@@ -180,8 +220,9 @@ def make_loop(
         carry = refit(carry._replace(key=key), refit_key)
         held_out = HeldOut(jnp.full((), jnp.nan), jnp.full((), jnp.nan))
         if held_out_errors is not None:
-            held_out = held_out_errors(held_out_key, carry.world.data)
-        record = Refit(policy.diagnose(carry.policy), held_out)
+            held_out = held_out_errors(held_out_key, carry.seen)
+        own = carry.policy.told.policy if late else carry.policy
+        record = Refit(policy.diagnose(own), held_out)
         carry, steps = picks(carry, pick_key)
         return carry, (record, steps)
 

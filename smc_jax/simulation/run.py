@@ -45,6 +45,8 @@ def run(
     beta: float = 0.0,
     once: bool = True,
     wrappers: Iterable[Wrapper] = (),
+    delay: int = 0,
+    told: str = "at_once",
     vmap_width: int | None = None,
     shard: str = "seeds",
     devices: Sequence[jax.Device] | None = None,
@@ -65,7 +67,10 @@ def run(
       initial: the size of the initial design; a twentieth of the horizon by default.
       beta: discount of a repeated choice.
       once: whether repeats are forbidden.
-      wrappers: what is done to the environment, the first one innermost; see `wrappers`.
+      wrappers: what is done to the environment, the first one innermost: `arrivals`, `stock`,
+        `calendar`, `restricted`, `budgets` and `costs`.
+      delay: how many picks are made after a pick before its answer is told.
+      told: `at_once` after the delay, or `at_refits`; see `make_loop`.
       vmap_width: seeds side by side on one device; None is one on a CPU, all on an accelerator.
       shard: what is shared out over the devices: `seeds`, or the `columns` of one big matrix.
       devices: all by default, at most one a seed.
@@ -101,7 +106,9 @@ def run(
     resets = make_resets(make_reset(environment, horizon=horizon), **placement)
     found = {}
     for name, policy in policies.items():
-        loop = make_loop(environment, policy, horizon=horizon, refits=refits, prior=prior)
+        loop = make_loop(
+            environment, policy, horizon=horizon, refits=refits, delay=delay, told=told, prior=prior
+        )
         sweep = make_sweep(loop, resets=resets, **placement)
         progress = sweep.start(seeds)
         for progress in sweep.resume(progress):  # noqa: B020

@@ -297,7 +297,9 @@ def test_a_run_with_seeds_side_by_side(tmp_path):
 
 @pytest.mark.parametrize(("number", "best"), [(1, "exact"), (3, "upper bound")])
 def test_a_run_in_which_columns_arrive(tmp_path, number, best):
-    summary = runner.run(tiny({"policies": "random,greedy", "arrivals": number}), tmp_path)
+    changes = {"policies": "random,greedy", "arrivals": number}
+    changes |= {"offers.row_budget": 20} if best == "upper bound" else {}
+    summary = runner.run(tiny(changes), tmp_path)
     assert summary["best"] == best
     assert summary["setting"]["arrivals"] == number
     for one in summary["policies"].values():  # nobody beats the best sequence, or the bound

@@ -16,7 +16,8 @@ from smc_jax.policies.base import Best, best_open
 from smc_jax.policies.ensemble_policy import Rule, ensemble_policy
 from smc_jax.policies.registry import ORACLES
 from smc_jax.predictions import predict
-from smc_jax.simulation import environment, wrappers
+from smc_jax.simulation import environment
+from smc_jax.simulation import offers as wrappers
 from smc_jax.simulation.oracles import REVEALED
 from smc_jax.types import Choice, Offer, Outcome
 
@@ -64,6 +65,14 @@ def world_of(beta, once, kind="standing"):
             return rows | jax.random.bernoulli(entry_key, 0.4, (ROWS, COLUMNS))
 
         made = wrappers.restricted(wrappers.arrivals(made, number=3), closed)
+    if kind == "budgets":  # a standing offer that closes behind the back of what was kept
+        made = wrappers.costs(wrappers.budgets(made, row=4, column=3), np.arange(1.0, 7.0))
+    if kind == "available":  # everything together
+        made = wrappers.stock(
+            wrappers.arrivals(made, number=3, activity=0.5), in_stock=0.7, duration=4.0
+        )
+        made = wrappers.calendar(made, [(None, 2, 0, 3), (1, None, 2, 5), (0, 0, 0, 9)])
+        made = wrappers.costs(wrappers.budgets(made, row=6, column=4), np.arange(1.0, 6.0)[:, None])
     keys = environment.seed_keys(jnp.uint32(0))
     jitted = made._replace(offer=jax.jit(made.offer), answer=jax.jit(made.answer))
     return jitted, keys, made.reset(keys, jnp.uint32(0))
@@ -127,6 +136,19 @@ def test_policies_choose_inside_offers_that_change_at_every_step(title):
     assert policy.diagnose(states[-1]).finite
     assert len({np.asarray(offer.open).tobytes() for offer in offers}) > 5
     assert any(np.asarray(offer.open).any() for offer in offers)
+
+
+@pytest.mark.parametrize("kind", ["budgets", "available"])
+def test_policies_choose_inside_what_is_available(title, kind):
+    """Arrivals by activity, stock, a calendar, budgets that are used up, and costs."""
+    _, policy, _ = compiled(title)
+    states, _, offers, choices = play(policy, kind=kind, picks=5)
+    chex.assert_trees_all_equal_shapes_and_dtypes(*states)
+    for offer, choice in zip(offers, choices, strict=True):
+        assert inside(choice, offer)
+    closed = [ROWS * offer.open.shape[1] - int(offer.open.sum()) for offer in offers]
+    assert max(closed) > closed[0] + len(closed) or kind != "budgets"  # more than was chosen
+    assert policy.diagnose(states[-1]).finite
 
 
 def test_nothing_is_chosen_that_closed_after_the_refit(title):

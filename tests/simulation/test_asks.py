@@ -9,7 +9,8 @@ from conforming import make
 
 from smc_jax.data.synthetic import synthetic
 from smc_jax.recommender import recommender
-from smc_jax.simulation import environment, wrappers
+from smc_jax.simulation import environment
+from smc_jax.simulation import offers as wrappers
 from smc_jax.simulation.loop import batch_size, make_loop
 from smc_jax.types import Choice
 

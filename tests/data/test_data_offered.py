@@ -1,0 +1,76 @@
+"""Tables of closures and of costs, by id."""
+
+import numpy as np
+import pytest
+
+from smc_jax.data.offered import read_calendar, read_costs
+from smc_jax.data.ratings import DataError
+
+ROWS, COLUMNS = ["a", "b"], [7, 8, 9]
+COSTS = {
+    "row": ("row,cost\nb,2\na,1.5\nz,9\n", [[1.5], [2.0]]),
+    "column": ("Column,Cost\n9,3\n7,1\n8,2\n", [[1.0, 2.0, 3.0]]),
+    "entry": (
+        "row,column,cost\n"
+        + "".join(f"{r},{c},{i + 1}\n" for i, r in enumerate("ab") for c in (9, 8, 7)),
+        [[1.0] * 3, [2.0] * 3],
+    ),
+    "matrix": ("id,9,7,8,x\nb,6,4,5,1\na,3,1,2,1\n", [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]),
+    "turned": ("id,b,a\n7,4,1\n8,5,2\n9,6,3\n", [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]),
+}
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(text):
+        path = tmp_path / "told.csv"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("kind", COSTS)
+def test_costs_are_found_by_id(written, kind):
+    text, expected = COSTS[kind]
+    np.testing.assert_array_equal(read_costs(written(text), ROWS, COLUMNS), expected)
+
+
+def test_a_calendar_is_found_by_id(written):
+    text = "row,column,first,last\nb,,0,4\n,9,2,2\na,7,1,3\n,,5,5\nz,7,0,1\n"
+    found = read_calendar(written(text), ROWS, COLUMNS)
+    assert found == [(1, None, 0, 4), (None, 2, 2, 2), (0, 0, 1, 3), (None, None, 5, 5)]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("row,cost\na,1\n", r"no cost of row b, and of 1 in all$"),
+        ("row,cost\na,1\nb,0\n", r"line 3: a cost must be positive, got 0$"),
+        ("row,cost\na,1\na,2\n", r"line 3: a has a cost already$"),
+        ("row,cost\na,x\n", r"line 2: 'x' is not a finite number$"),
+        ("row,cost\na\n", r"line 2: 1 columns, not 2$"),
+        ("name,cost\na,1\n", r"the first line must be row,cost or column,cost or"),
+        ("id,7,8\na,1,2\nb,1,2\n", r"no matrix of costs with every id of the rows and columns"),
+        ("id,7,8,9\na,1,2,\nb,1,2,3\n", r"no cost of row a, column 9$"),
+        ("row,cost\n", r"no line follows the first one$"),
+    ],
+)
+def test_costs_that_cannot_be_read_are_named(written, text, told):
+    with pytest.raises(DataError, match=told) as error:
+        read_costs(written(text), ROWS, COLUMNS)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("row,column,from,to\na,7,0,1\n", r"the first line must be row,column,first,last$"),
+        ("row,column,first,last\na,7,3,1\n", r"line 2: the last pick is before the first$"),
+        ("row,column,first,last\na,7,-1,1\n", r"line 2: '-1' is not the number of a pick"),
+        ("row,column,first,last\nz,7,0,1\n", r"no line is of the ids of the matrix, such as a$"),
+    ],
+)
+def test_calendars_that_cannot_be_read_are_named(written, text, told):
+    with pytest.raises(DataError, match=told):
+        read_calendar(written(text), ROWS, COLUMNS)
