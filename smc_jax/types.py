@@ -7,6 +7,13 @@ from jax import Array
 from jax.typing import ArrayLike
 
 
+class Slope(NamedTuple):
+    """How the probability of an answer depends on the value of the entry."""
+
+    rise: Array  # []  of its probit, for each unit of the value
+    centre: Array  # []  the value at which the probability is what the offer says
+
+
 class Offer(NamedTuple):
     """What may be chosen now.
 
@@ -19,6 +26,9 @@ class Offer(NamedTuple):
     columns: Array | None  # [C] int: the columns that are present; None: all N of them
     open: Array  # [D, C] bool: the entries that may be chosen
     factor: Array  # [D, C]: what the value of an entry is multiplied by
+    # What a policy believes of answers; an environment does not tell.
+    chance: Array | None = None  # [D, C]: the probability of an answer; None: it is certain
+    slope: Slope | None = None  # how that depends on the value; None: it does not
 
     def column_of(self, position: Array) -> Array:
         """The column at a position of the offer."""
@@ -56,6 +66,7 @@ class Outcome(NamedTuple):
     column: Array  # [] int
     value: Array  # []  the entry, with noise, before the factor
     answered: Array  # [] bool: whether the value was shown, and was not known already
+    refused: Array | None = None  # [] bool: whether no answer came; None: nobody counts refusals
 
     @property
     def weight(self) -> Array:

@@ -18,7 +18,7 @@ from smc_jax.observations import Observations
 from smc_jax.policies import ensemble
 from smc_jax.policies.base import Policy, blank, keys_of, predictor
 from smc_jax.policies.ensemble import Ensemble, Prediction
-from smc_jax.types import Choice, Offer, Outcome
+from smc_jax.types import Choice, Offer, Outcome, Slope
 
 PREDICTED = 2**18  # entries of all draws that are predicted at once on a CPU
 
@@ -33,6 +33,13 @@ class ColumnView(NamedTuple):
     open: Array  # [D]
     factor: Array  # [D]
     shared: Any  # what `Rule.share` returned: the same for all columns
+    chance: Array | None = None  # [D]  as in the offer
+    slope: Slope | None = None  # as in the offer
+
+    def total_variance(self) -> Array:
+        """The variance [D] of a value, noise included, over all draws."""
+        mean, variance, _ = self.prediction
+        return (variance + self.noise[:, None] ** 2).mean(0) + mean.var(0)
 
 
 class Rule(NamedTuple):
@@ -66,15 +73,17 @@ def _summaries(rule: Rule, members: Ensemble, data: Observations, offer: Offer, 
     """The summary of every column of an offer, whose columns alone the ensemble has."""
     draws, columns = members.column.block.shape[:2]
     index = jnp.arange(columns) if offer.columns is None else offer.columns
-    seen, structure = jax.tree.flatten(data)
+    # Of chances there may be none: then there is no array.
+    seen, structure = jax.tree.flatten((data, offer.chance))
 
     def of_block(
         index: Array, block: Array, noise: Array, available: Array, factor: Array, *seen: Array
     ) -> Any:
         prediction = ensemble.predict(Ensemble(members.parameters, gaussian.Column(block)))
-        of_columns = jax.tree.unflatten(structure, seen)
-        view = ColumnView(index[0], noise, prediction, of_columns, available, factor, shared)
-        axes = ColumnView(0, 1, 2, 1, 1, 1, None)  # type: ignore[arg-type]
+        of_columns, chance = jax.tree.unflatten(structure, seen)
+        known = (prediction, of_columns, available, factor, shared, chance, offer.slope)
+        view = ColumnView(index[0], noise, *known)
+        axes = ColumnView(0, 1, 2, 1, 1, 1, None, 1, None)  # type: ignore[arg-type]
         return jax.vmap(rule.summarise, in_axes=(axes,), out_axes=-1)(view)
 
     told = (members.column.block, ensemble.noise(members), offer.open, offer.factor)
@@ -143,7 +152,9 @@ def _with_column(
     seen = jax.tree.map(lambda x: x[:, 0], data.column(n))
     available = jnp.take(offer.open, n, axis=1, mode="clip")
     factor = jnp.take(offer.factor, n, axis=1, mode="clip")
-    view = ColumnView(offer.column_of(n), noise, new, seen, available, factor, state.shared)
+    chance = None if offer.chance is None else jnp.take(offer.chance, n, axis=1, mode="clip")
+    known = (new, seen, available, factor, state.shared, chance, offer.slope)
+    view = ColumnView(offer.column_of(n), noise, *known)
     one = rule.summarise(view)
     return jax.tree.map(lambda all, one: all.at[..., n].set(one), state.summary, one)
 

@@ -23,6 +23,7 @@ class Curves(NamedTuple):
     signal_rank: np.ndarray  # [seeds, batches]
     completion_error: np.ndarray  # [seeds, batches]  held out; NaN where it was not asked for
     zero_error: np.ndarray  # [seeds, batches]  of predicting 0 in its place
+    answered: np.ndarray  # [seeds, horizon] bool: an entry was asked, and an answer came
 
 
 def curves(progress: Progress, stop: np.ndarray | None = None) -> Curves:
@@ -62,6 +63,7 @@ def curves(progress: Progress, stop: np.ndarray | None = None) -> Curves:
         picks(steps.column, -1).astype(np.int32),
         *map(refits, records.diagnostics[:3]),
         *map(refits, records.held_out),
+        picks(steps.answered, 0).astype(bool),
     )
 
 
