@@ -27,6 +27,9 @@ def get_config() -> config_dict.ConfigDict:
       horizon_rank: k of the horizon; none is rank.
       initial_fraction: size of the initial design, in horizons.
       arrivals: how many columns, at random, are present at each pick; 0: every column is present.
+      silence.lowest_rate: the least part of its entries that a column answers, on average; 1: every
+        ask is answered, and the other fields of the group mean nothing.
+      silence.heed: whether policies learn who answers; NAME_ignoring is a policy that does not.
       row_features: what is known of the rows beforehand: a CSV or Parquet file with a line an id,
         here or in the folder that SMC_DATA_DIR names; or `ids`, the parts of the ids, which | is
         between. None is nothing.
@@ -56,6 +59,8 @@ def get_config() -> config_dict.ConfigDict:
     config.horizon_rank = config_dict.placeholder(int)
     config.initial_fraction = 0.05
     config.arrivals = 0
+    config.silence.lowest_rate = 1.0
+    config.silence.heed = True
     config.row_features = config_dict.placeholder(str)
     config.column_features = config_dict.placeholder(str)
     config.features_checksum = config_dict.placeholder(str)

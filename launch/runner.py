@@ -90,6 +90,7 @@ def setting(config: ConfigDict) -> dict[str, Any]:
         "beta": config.beta,
         "once": config.once,
         "arrivals": config.arrivals,
+        "silence": config.silence.to_dict() if experiment.is_silent(config) else None,
         **data.describe_data(config),
     }
 

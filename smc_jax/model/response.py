@@ -164,8 +164,8 @@ def sample_response(
         response = lax.fori_loop(begin, begin + sweeps, move, response)
         return response, response
 
-    begun = lax.fori_loop(0, first, move, response)
-    return lax.scan(store, begun, first + sweeps * jnp.arange(draws))[1]
+    response = lax.fori_loop(0, first, move, response)
+    return lax.scan(store, response, jnp.asarray(first) + sweeps * jnp.arange(draws))[1]
 
 
 def mean_chance(draws: Response, log_weights: Array) -> Array:

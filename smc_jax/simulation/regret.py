@@ -61,8 +61,7 @@ def curves(progress: Progress, stop: np.ndarray | None = None) -> Curves:
         picks(steps.reward, 0.0),
         picks(steps.row, -1).astype(np.int32),
         picks(steps.column, -1).astype(np.int32),
-        *map(refits, records.diagnostics[:3]),
-        *map(refits, records.held_out),
+        *map(refits, (*records.diagnostics[:3], *records.held_out)),
         picks(steps.answered, 0).astype(bool),
     )
 

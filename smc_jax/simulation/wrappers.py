@@ -41,7 +41,8 @@ def arrivals(environment: Environment, *, number: int = 1) -> Environment:
     def offer(key: Array, world: World) -> Offer:
         whole = environment.offer(key, world)
         present = who(key, world.clock, world.open.shape[1])
-        return Offer(present, *(jnp.take(x, present, axis=1) for x in (whole.open, whole.factor)))
+        is_open, factor = (jnp.take(x, present, axis=1) for x in (whole.open, whole.factor))
+        return Offer(present, is_open, factor)
 
     def best(key: Array, world: World, horizon: int) -> Array:
         columns = world.open.shape[1]
