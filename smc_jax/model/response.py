@@ -37,7 +37,8 @@ class Response(NamedTuple):
     @classmethod
     def start(cls, rows: int, columns: int) -> "Response":
         """Half of the asks are answered, whoever is asked."""
-        zero, some = jnp.zeros(()), jnp.full((), 0.3)
+        zero = jnp.zeros(())
+        some = jnp.full_like(zero, 0.3)  # of a strong type, as all later ones: one compilation
         return cls(zero, jnp.zeros(rows), jnp.zeros(columns), some, some, zero)
 
     def probit(self) -> Array:

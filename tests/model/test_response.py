@@ -1,4 +1,4 @@
-"""Who answers: the closed forms, the conditional distributions, and probabilities that are right."""
+"""Who answers: closed forms, conditional distributions, and probabilities that are right."""
 
 import jax
 import jax.numpy as jnp

@@ -43,6 +43,9 @@ def test_chances_follow_what_was_answered_and_move_with_every_outcome():
     policy = heeding_silence(chooser(), draws=32)
     data, offer = asked_data()
     key = jax.random.key(0)
+    # Weak types would compile the bandit loop twice.
+    shapes = jax.tree.leaves(jax.eval_shape(policy.init, key, data, offer))
+    assert not any(shape.weak_type for shape in shapes)
     state = jax.jit(policy.init)(key, data, offer)
     state = jax.jit(policy.refit)(key, state, data, offer)
     chance = np.asarray(state.chance)
@@ -66,10 +69,16 @@ def test_weights_are_those_of_bayes():
     policy = heeding_silence(chooser(), draws=8)
     data, offer = asked_data()
     key = jax.random.key(1)
-    state = policy.refit(key, policy.init(key, data, offer), data, offer)
-    for refused in (True, True, False):
-        told = Outcome(*map(jnp.asarray, (1, 4, 0.0, not refused, refused)))
-        state = policy.absorb(key, state, data, told, offer)
+
+    @jax.jit
+    def after():
+        state = policy.refit(key, policy.init(key, data, offer), data, offer)
+        for refused in (True, True, False):
+            told = Outcome(*map(jnp.asarray, (1, 4, 0.0, not refused, refused)))
+            state = policy.absorb(key, state, data, told, offer)
+        return state
+
+    state = after()
     columns, rows = (np.asarray(x, float) for x in (state.draws.columns, state.draws.rows))
     probit = columns[:, 4] + rows[:, 1]
     weights = stats.norm.cdf(-probit) ** 2 * stats.norm.cdf(probit)
@@ -97,7 +106,7 @@ def test_rewards_and_gains_where_the_value_matters():
         np.testing.assert_array_less(np.abs(np.asarray(found) - sample.mean(0)), 5.0 * error)
 
 
-TITLES = ["ids", "ids histogram", "greedy", "ucb", "thompson", "thompson fresh", "optspace"]
+TITLES = ["ids", "ids histogram", "ucb", "thompson", "thompson fresh"]
 
 
 @pytest.mark.parametrize("title", TITLES)
@@ -139,5 +148,7 @@ def test_certain_answers_leave_the_chances_high():
     start = response.Response.start(8, 9)
     settings = {"draws": 8, "sweeps": 2, "first": 100}
     asks = response.Asks.of(data)
-    draws = response.sample_response(jax.random.key(0), start, asks, **settings)
+    draws = jax.jit(lambda key: response.sample_response(key, start, asks, **settings))(
+        jax.random.key(0)
+    )
     assert (response.mean_chance(draws, jnp.zeros((8, 9))) > 0.85).all()

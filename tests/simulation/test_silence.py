@@ -29,13 +29,18 @@ def make(entries, *, initial=0, **settings):
 
 def begin(environment, seed=0):
     keys = seed_keys(jnp.uint32(seed))
-    return keys, environment.reset(keys, jnp.uint32(seed))
+    return keys, jax.jit(environment.reset)(keys, jnp.uint32(seed))
 
 
-def ask(environment, keys, world, row, column):
-    offer = environment.offer(keys.offers, world)
-    choice = Choice(jnp.asarray(row), jnp.asarray(column))
-    return environment.answer(keys.noise, world, offer, choice)
+def asking(environment, keys):
+    """(world, row, column) -> what an ask leaves, compiled."""
+
+    @jax.jit
+    def ask(world, row, column):
+        offer = environment.offer(keys.offers, world)
+        return environment.answer(keys.noise, world, offer, Choice(row, column))
+
+    return lambda world, *entry: ask(world, *map(jnp.asarray, entry))
 
 
 def test_rates_lie_where_they_are_said_to():
@@ -47,9 +52,10 @@ def test_rates_lie_where_they_are_said_to():
     assert stats.kstest(rates, stats.uniform(0.3, 0.6).cdf).pvalue > 1e-3
     first = np.asarray(drawn.patience == 0).mean()
     assert abs(first - rates.mean()) < 5 * 0.5 / np.sqrt(300 * 400)
-    # The mean of a geometric number of refusals.
-    expected = ((1.0 - drawn.chance) / drawn.chance).mean()
-    np.testing.assert_allclose(drawn.patience.mean(), expected, rtol=0.05)
+    # The mean of a geometric number of refusals; of rare answers it varies too much.
+    often = np.asarray(drawn.chance) > 0.3
+    expected = ((1.0 - drawn.chance) / drawn.chance)[often].mean()
+    np.testing.assert_allclose(drawn.patience[often].mean(), expected, rtol=0.05)
     high = np.asarray(problem.entries) > 5.0
     assert drawn.chance[high].mean() < drawn.chance[~high].mean() - 0.2
 
@@ -59,11 +65,12 @@ def test_a_refusal_earns_nothing_is_counted_and_may_close(again):
     entries = np.random.default_rng(2).normal(size=(4, 5))
     environment = make(entries, ask_again=again)
     keys, world = begin(environment, 3)
+    ask = asking(environment, keys)
     chance, patience = (np.asarray(x) for x in world.silence)
     for row, column in itertools.product(range(4), range(5)):
         asks = patience[row, column] + 1 if again else 1
         for number in range(min(asks, 4)):
-            world, outcome, step = ask(environment, keys, world, row, column)
+            world, outcome, step = ask(world, row, column)
             answered = number == patience[row, column]
             assert bool(outcome.answered) == bool(step.answered) == answered
             assert bool(outcome.refused) == (not answered)
@@ -82,12 +89,13 @@ def test_a_refusal_earns_nothing_is_counted_and_may_close(again):
 def test_all_policies_meet_the_same_silence_whatever_they_asked_before():
     environment = make(np.zeros((5, 6)), ask_again=True)
     keys, world = begin(environment)
+    ask = asking(environment, keys)
     orders = [[7, 7, 2, 7], [0, 2, 11, 7, 0, 7, 7]]
     found = []
     for order in orders:
         told, now = {}, world
         for entry in order:
-            now, outcome, _ = ask(environment, keys, now, *divmod(entry, 6))
+            now, outcome, _ = ask(now, *divmod(entry, 6))
             told.setdefault(entry, []).append(bool(outcome.refused))
         found.append(told)
     assert found[0][7] == found[1][7]
@@ -97,7 +105,7 @@ def test_all_policies_meet_the_same_silence_whatever_they_asked_before():
 def test_a_choice_that_is_none_is_no_refusal():
     environment = make(np.zeros((3, 4)))
     keys, world = begin(environment)
-    after, outcome, step = ask(environment, keys, world, -1, -1)
+    after, outcome, step = asking(environment, keys)(world, -1, -1)
     assert not outcome.answered
     assert not outcome.refused
     assert not step.valid
@@ -146,20 +154,21 @@ def test_who_arrives_may_be_silent_and_nobody_beats_the_best():
     entries = np.random.default_rng(5).normal(size=(6, 7)) + 1.0
     problem = problem_of(entries)
     inner = make_environment(lambda key, seed: problem, initial=4)
-    for again in (False, True):
-        environment = silence.silent(wrappers.arrivals(inner), ask_again=again)
-        assert environment.exact == (not again)
-        loop = make_loop(environment, random(), horizon=12, refits=2)
+    assert silence.silent(wrappers.arrivals(inner)).exact
+    environment = silence.silent(wrappers.arrivals(inner), ask_again=True)
+    assert not environment.exact
+    loop = make_loop(environment, random(), horizon=12, refits=2)
 
-        def totals(seed, loop=loop):
-            carry, best = loop.start(seed)
-            _, _, steps = loop.advance(carry, loop.batches)
-            return best.cumsum(), steps.expected.cumsum(), steps
+    @jax.jit
+    def totals(seed):
+        carry, best = loop.start(seed)
+        _, _, steps = loop.advance(carry, loop.batches)
+        return best.cumsum(), steps.expected.cumsum(), steps
 
-        best, earned, steps = jax.jit(totals)(jnp.uint32(4))
-        assert steps.valid.all()
-        assert (best - earned > -1e-4).all()
-        assert 0 < steps.answered.sum() < 12
+    best, earned, steps = totals(jnp.uint32(4))
+    assert steps.valid.all()
+    assert (best - earned > -1e-4).all()
+    assert 0 < steps.answered.sum() < 12
 
 
 @pytest.mark.parametrize(
