@@ -77,7 +77,8 @@ class Observations(NamedTuple):
 
     def with_refusals(self, refusals: ArrayLike) -> "Observations":
         """The same with refusals counted, that many [D, N] so far."""
-        return self._replace(refusals=jnp.asarray(refusals, self.counts.dtype))
+        refusals = jnp.asarray(refusals, self.counts.dtype)
+        return Observations(self.counts, self.sums, self.scatter, refusals)
 
     def refuse(
         self, row: ArrayLike, column: ArrayLike, refused: ArrayLike | None
@@ -86,17 +87,12 @@ class Observations(NamedTuple):
         if self.refusals is None or refused is None:
             return self
         more = jnp.asarray(refused, self.refusals.dtype)
-        return self._replace(refusals=self.refusals.at[row, column].add(more))
+        return self.with_refusals(self.refusals.at[row, column].add(more))
 
     def refused_at(self, row: ArrayLike, column: ArrayLike) -> Array:
         """How often one entry was asked without an answer [], where refusals are counted."""
         assert self.refusals is not None
         return _entry(self.refusals, row, column)
-
-    def imputed(self, values: Array, where: Array) -> "Observations":
-        """The same with values [D, N] that stand for what was never seen of some entries."""
-        once = jnp.where(where, 1.0, self.counts)
-        return self._replace(counts=once, sums=jnp.where(where, values, self.sums))
 
     def average(self) -> Array:
         """The mean [D, N] of the values seen of each entry, 0 where there are none."""
@@ -139,7 +135,7 @@ class Observations(NamedTuple):
     def relative_to(self, centre: ArrayLike, scale: ArrayLike = 1.0) -> "Observations":
         """The same for values (y - centre) / scale; both broadcast against [D, N]."""
         sums = (self.sums - self.counts * centre) / scale
-        return self._replace(sums=sums, scatter=self.scatter / scale**2)
+        return Observations(self.counts, sums, self.scatter / scale**2, self.refusals)
 
     def entry(self, row: ArrayLike, column: ArrayLike) -> Entry:
         """What was seen of one entry."""
@@ -170,10 +166,11 @@ class Observations(NamedTuple):
         count, mean = self.entry(row, column) if before is None else before
         after = count + weight
         added = jnp.where(after > 0, weight * count / jnp.where(after > 0, after, 1.0), 0.0)
-        return self._replace(
-            counts=self.counts.at[row, column].add(weight),
-            sums=self.sums.at[row, column].add(weight * value),
-            scatter=self.scatter.at[row, column].add(added * (value - mean) ** 2),
+        return Observations(
+            self.counts.at[row, column].add(weight),
+            self.sums.at[row, column].add(weight * value),
+            self.scatter.at[row, column].add(added * (value - mean) ** 2),
+            self.refusals,
         )
 
     def counting(self, more: ArrayLike) -> "Observations":
@@ -183,7 +180,7 @@ class Observations(NamedTuple):
         """
         more = jnp.asarray(more, self.counts.dtype)
         sums = self.sums + more * self.average()
-        return self._replace(counts=self.counts + more, sums=sums)
+        return Observations(self.counts + more, sums, self.scatter, self.refusals)
 
     def without(self, hidden: Array) -> "Observations":
         """The same without everything that was seen of some entries [D, N]."""

@@ -56,13 +56,18 @@ def curves(progress: Progress, stop: np.ndarray | None = None) -> Curves:
         raise FloatingPointError(
             f"the regret of seed {progress.seeds[seed]} is not finite at pick {pick}"
         )
+    diagnostics, held_out = records
     return Curves(
-        regret,
-        picks(steps.reward, 0.0),
-        picks(steps.row, -1).astype(np.int32),
-        picks(steps.column, -1).astype(np.int32),
-        *map(refits, (*records.diagnostics[:3], *records.held_out)),
-        picks(steps.answered, 0).astype(bool),
+        regret=regret,
+        reward=picks(steps.reward, 0.0),
+        rows=picks(steps.row, -1).astype(np.int32),
+        cols=picks(steps.column, -1).astype(np.int32),
+        elbo=refits(diagnostics.elbo),
+        effective_rank=refits(diagnostics.effective_rank),
+        signal_rank=refits(diagnostics.signal_rank),
+        completion_error=refits(held_out.completion),
+        zero_error=refits(held_out.zero),
+        answered=picks(steps.answered, 0).astype(bool),
     )
 
 

@@ -83,6 +83,59 @@ def _silent_design(world: World, silence: Silence, *, ask_again: bool) -> World:
     )
 
 
+def answer(
+    environment: Environment,
+    key: Array,
+    world: World,
+    offer: Offer,
+    choice: Choice,
+    *,
+    ask_again: bool,
+) -> tuple[World, Outcome, Step]:
+    """As `Environment.answer` of the environment within, where a refused ask changes nothing."""
+    rows, columns = world.open.shape
+    row, column = choice
+    there = (row >= 0) & (row < rows) & (column >= 0) & (column < columns)
+    position = column
+    if offer.columns is not None:
+        present = offer.columns == column
+        position, there = jnp.argmax(present), there & present.any() & offer.open.any()
+
+    def read() -> tuple[Array, ...]:
+        chance, patience = (entry_at(x, row, column) for x in world.silence)
+        mute = world.data.refused_at(row, column) < patience
+        told = (entry_at(x, row, position) for x in (offer.factor, offer.open))
+        return mute, chance * entry_at(world.problem.entries, row, column), *told
+
+    def nothing() -> tuple[Array, ...]:
+        return tuple(map(jnp.zeros_like, read()))
+
+    # A branch, so that all is read before the world is written to, in place.
+    refused, expected, factor, is_open = lax.cond(there, read, nothing)
+    # To the environment within, a refused ask is none: only time passes.
+    asked = Choice(jnp.where(refused, -1, row), column)
+    world, outcome, step = environment.answer(key, world, offer, asked)
+    written = jnp.where(refused, row, rows)  # beyond the last row nothing is written
+    world = world._replace(data=world.data.refuse(written, column, refused))
+    if not ask_again:
+        world = world._replace(open=world.open.at[written, column].set(False, mode="drop"))
+    outcome = outcome._replace(
+        row=jnp.where(refused, row, outcome.row),
+        column=jnp.where(refused, column, outcome.column),
+        refused=refused,
+    )
+    return (
+        world,
+        outcome,
+        step._replace(
+            row=jnp.where(refused, row, step.row),
+            column=jnp.where(refused, column, step.column),
+            expected=factor * expected,
+            valid=jnp.where(refused, is_open, step.valid),
+        ),
+    )
+
+
 def _best_of_repeated(world: World, value: Array, horizon: int) -> Array:
     """The largest values [horizon], each as often as its entry can be asked until it answers."""
     left = world.silence.patience - world.data.times_refused().astype(int) + 1
@@ -141,50 +194,10 @@ def silent(
         silence = draw_silence(own, world.problem, **settings)
         return _silent_design(world, silence, ask_again=ask_again)
 
-    def answer(
+    def answered(
         key: Array, world: World, offer: Offer, choice: Choice
     ) -> tuple[World, Outcome, Step]:
-        rows, columns = world.open.shape
-        row, column = choice
-        there = (row >= 0) & (row < rows) & (column >= 0) & (column < columns)
-        position = column
-        if offer.columns is not None:
-            present = offer.columns == column
-            position, there = jnp.argmax(present), there & present.any() & offer.open.any()
-
-        def read() -> tuple[Array, ...]:
-            chance, patience = (entry_at(x, row, column) for x in world.silence)
-            mute = world.data.refused_at(row, column) < patience
-            told = (entry_at(x, row, position) for x in (offer.factor, offer.open))
-            return mute, chance * entry_at(world.problem.entries, row, column), *told
-
-        def nothing() -> tuple[Array, ...]:
-            return tuple(map(jnp.zeros_like, read()))
-
-        # A branch, so that all is read before the world is written to, in place.
-        refused, expected, factor, is_open = lax.cond(there, read, nothing)
-        # To the environment within, a refused ask is none: only time passes.
-        asked = Choice(jnp.where(refused, -1, row), column)
-        world, outcome, step = environment.answer(key, world, offer, asked)
-        written = jnp.where(refused, row, rows)  # beyond the last row nothing is written
-        world = world._replace(data=world.data.refuse(written, column, refused))
-        if not ask_again:
-            world = world._replace(open=world.open.at[written, column].set(False, mode="drop"))
-        outcome = outcome._replace(
-            row=jnp.where(refused, row, outcome.row),
-            column=jnp.where(refused, column, outcome.column),
-            refused=refused,
-        )
-        return (
-            world,
-            outcome,
-            step._replace(
-                row=jnp.where(refused, row, step.row),
-                column=jnp.where(refused, column, step.column),
-                expected=factor * expected,
-                valid=jnp.where(refused, is_open, step.valid),
-            ),
-        )
+        return answer(environment, key, world, offer, choice, ask_again=ask_again)
 
     def best(key: Array, world: World, horizon: int) -> Array:
         expected = jnp.where(world.problem.available, world.problem.entries, 0.0)
@@ -196,4 +209,4 @@ def silent(
         return found if environment.standing else jnp.maximum(found, 0.0)
 
     exact = environment.standing if ask_again else environment.exact
-    return environment._replace(reset=reset, answer=answer, best=best, exact=exact)
+    return environment._replace(reset=reset, answer=answered, best=best, exact=exact)
