@@ -43,6 +43,9 @@ def get_config() -> config_dict.ConfigDict:
       offers.overhead: what is added to every cost.
       offers.checksum: SHA-256 of these files; it is filled in, and a record with another one is
         refused.
+      silence.lowest_rate: the least part of its entries that a column answers, on average; 1: every
+        ask is answered, and the other fields of the group mean nothing.
+      silence.heed: whether policies learn who answers; NAME_ignoring is a policy that does not.
       row_features: what is known of the rows beforehand: a CSV or Parquet file with a line an id,
         here or in the folder that SMC_DATA_DIR names; or `ids`, the parts of the ids, which | is
         between. None is nothing.
@@ -97,6 +100,8 @@ def get_config() -> config_dict.ConfigDict:
         overhead=0.0,
         checksum=config_dict.placeholder(str),
     )
+    config.silence.lowest_rate = 1.0
+    config.silence.heed = True
     config.row_features = config_dict.placeholder(str)
     config.column_features = config_dict.placeholder(str)
     config.entry_prediction = config_dict.placeholder(str)

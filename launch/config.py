@@ -17,6 +17,7 @@ from smc_jax.policies.registry import POLICIES, settings_of
 from smc_jax.presets import Preset, fitted_belief
 from smc_jax.simulation.environment import make_environment
 from smc_jax.simulation.loop import make_loop
+from smc_jax.simulation.silence import silent
 from smc_jax.simulation.sweep import make_sweep
 
 # Settings that may be None although their factory wants a number: the registry fills it in.
@@ -89,6 +90,7 @@ GROUPS: dict[str, Group] = {
     ),
     "hmc": Group((hamiltonian,), _but(settings_of(hamiltonian), "first_steps")),
     "gibbs": Group((signed_gibbs,), settings_of(signed_gibbs)),
+    "silence": Group((silent,), settings_of(silent)),
 } | {
     name: Group(entry.factories, entry.settings)
     for name, entry in POLICIES.items()

@@ -22,10 +22,17 @@ from smc_jax.observations import Observations
 from smc_jax.policies import registry
 from smc_jax.policies.base import Policy, Setting
 from smc_jax.policies.equalised import equalised
+from smc_jax.policies.heeding import heeding_silence
 from smc_jax.simulation.environment import Environment, make_environment
 from smc_jax.simulation.loop import Loop, make_loop, make_reset
 from smc_jax.simulation.problem import MakeProblem
+from smc_jax.simulation.silence import silent
 from smc_jax.simulation.sweep import Sweep, make_resets, make_sweep
+
+
+def is_silent(config: ConfigDict) -> bool:
+    """Whether not every ask is answered."""
+    return config.silence.lowest_rate < 1.0
 
 
 def checks_completion(config: ConfigDict) -> bool:
@@ -104,7 +111,10 @@ def make_policy(config: ConfigDict, name: str, setting: Setting | None = None) -
     """A policy by its name, with its own settings."""
     setting = make_setting(config) if setting is None else setting
     policy = registry.make_policy(name, setting, **policy_settings(config, name))
-    return equalised(policy, strength=config.equalise_strength) if config.equalise else policy
+    if config.equalise:
+        policy = equalised(policy, strength=config.equalise_strength)
+    heeds = is_silent(config) and config.silence.heed and registry.named(name).heeds
+    return heeding_silence(policy) if heeds else policy
 
 
 def environment(config: ConfigDict, make_problem: MakeProblem, *, read: bool = True) -> Environment:
@@ -112,7 +122,11 @@ def environment(config: ConfigDict, make_problem: MakeProblem, *, read: bool = T
     made = make_environment(
         make_problem, initial=initial_size(config), beta=config.beta, once=config.once
     )
-    return offers.wrap(config, made, read=read)
+    made = offers.wrap(config, made, read=read)
+    if is_silent(config):
+        settings = {name: config.silence[name] for name in registry.settings_of(silent)}
+        made = silent(made, **settings)
+    return made
 
 
 def best_is_exact(config: ConfigDict) -> bool:

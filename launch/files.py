@@ -128,6 +128,13 @@ def _arrays(path: Path) -> Iterator[Mapping[str, np.ndarray]]:
         yield file
 
 
+def _field(file: Mapping[str, np.ndarray], name: str, field: str) -> np.ndarray:
+    """A field of a policy's curves; before answers were recorded, every pick was answered."""
+    if field == "answered" and f"{name}/{field}" not in file:
+        return file[f"{name}/rows"] >= 0
+    return file[f"{name}/{field}"]
+
+
 def load_curves(workdir: Path) -> dict[str, Curves]:
     """The curves of the policies that are finished."""
     path = workdir / "curves.npz"
@@ -137,7 +144,7 @@ def load_curves(workdir: Path) -> dict[str, Curves]:
         with _arrays(path) as file:
             names = dict.fromkeys(key.split("/")[0] for key in file)
             return {
-                name: Curves(**{field: file[f"{name}/{field}"] for field in Curves._fields})
+                name: Curves(**{field: _field(file, name, field) for field in Curves._fields})
                 for name in names
             }
     except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:

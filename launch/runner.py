@@ -93,6 +93,7 @@ def setting(config: ConfigDict) -> dict[str, Any]:
         "offers": config.offers.to_dict(),
         "delay": config.delay,
         "told": config.told,
+        "silence": config.silence.to_dict() if experiment.is_silent(config) else None,
         **data.describe_data(config),
     }
 

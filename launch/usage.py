@@ -40,7 +40,9 @@ def describe_fields(config: ConfigDict | None = None) -> list[Field]:
         if isinstance(fields, ConfigDict):
             for name, value in fields.items():
                 full = f"{group}.{name}"
-                meaning = GROUPS[group].meaning(name) if group in GROUPS else own.get(full, "")
+                meaning = own.get(full, "")
+                if not meaning and group in GROUPS:
+                    meaning = GROUPS[group].meaning(name)
                 found.append(Field(full, value, meaning))
     return found
 

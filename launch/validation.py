@@ -44,7 +44,7 @@ from smc_jax.model.features import Features
 from smc_jax.model.gamma_process import gamma_process
 from smc_jax.policies.base import Policy, Setting
 from smc_jax.policies.equalised import equalised
-from smc_jax.policies.registry import POLICIES, make_policy, named
+from smc_jax.policies.registry import IGNORING, POLICIES, make_policy, named
 from smc_jax.simulation.delays import check_delays
 from smc_jax.simulation.sweep import SHARDS, make_resets
 
@@ -229,6 +229,7 @@ def check_sizes(config: ConfigDict) -> None:
     if picks < 1:
         raise ConfigError(f"config.rank: makes the horizon {picks}; set config.horizon")
     _require(config.initial_fraction >= 0.0, config, "initial_fraction", "must not be negative")
+    _check_silence(config)
     _check_offers(config)
     answers = initial_size(config)
     # There the data tell how many entries exist.
@@ -254,6 +255,22 @@ def _check_offers(config: ConfigDict) -> None:
         made = experiment.environment(config, lambda key, seed: None, read=False)  # type: ignore[arg-type, return-value]
     told = "must be 1 where offers change from pick to pick"
     _require(config.asked == 1 or made.standing, config, "asked", told)
+
+
+def _check_silence(config: ConfigDict) -> None:
+    """Refuses rates that are none, and what does not go with silence."""
+    silence, silent = config.silence, experiment.is_silent(config)
+    least = silence.lowest_rate
+    if least > 1.0:
+        raise ConfigError(f"config.silence.lowest_rate: must be at most 1, got {least!r}")
+    if not silent and IGNORING in "".join(policy_names(config)):
+        raise ConfigError(
+            f"config.policies: NAME{IGNORING} is for asks that may not be answered;"
+            " set config.silence.lowest_rate below 1"
+        )
+    _require(not (silent and config.equalise), config, "equalise", "must be False under silence")
+    with naming(config, "silence", initial="initial_fraction"):
+        experiment.best_is_exact(config)  # which makes the environment
 
 
 def check_model(config: ConfigDict) -> None:

@@ -45,6 +45,7 @@ class Observations(NamedTuple):
     counts: Array  # [D, N]  how often an entry was seen
     sums: Array  # [D, N]  sum of the values seen
     scatter: Array  # [D, N]  sum of squared deviations from their mean
+    refusals: Array | None = None  # [D, N]  how often no answer came; None: nobody counts
 
     @classmethod
     def empty(cls, rows: int, columns: int) -> "Observations":
@@ -62,12 +63,13 @@ class Observations(NamedTuple):
 
     @classmethod
     def from_arrays(cls, **arrays: ArrayLike) -> "Observations":
-        """What `_asdict` gave, checked: ValueError where arrays are missing or impossible."""
-        if arrays.keys() != set(cls._fields):
-            raise ValueError(f"the arrays of observations are {', '.join(cls._fields)}")
-        made = cls(*(jnp.asarray(arrays[name], jnp.result_type(float)) for name in cls._fields))
-        counts, _, scatter = made
-        if counts.ndim != 2 or any(x.shape != counts.shape for x in made):
+        """The fields by name, checked: ValueError where arrays are missing or impossible."""
+        names = [name for name in cls._fields if name not in cls._field_defaults]
+        if arrays.keys() != set(names):
+            raise ValueError(f"the arrays of observations are {', '.join(names)}")
+        made = cls(*(jnp.asarray(arrays[name], jnp.result_type(float)) for name in names))
+        counts, scatter = made.counts, made.scatter
+        if counts.ndim != 2 or any(x.shape != counts.shape for x in jax.tree.leaves(made)):
             raise ValueError("the arrays of observations must be matrices of one size")
         negative, unseen = (counts < 0) | (scatter < 0), (counts == 0) & (jnp.abs(made.sums) > 0)
         if (negative | unseen).any():
@@ -91,6 +93,38 @@ class Observations(NamedTuple):
     def seen(self) -> Array:
         """Which entries were seen [D, N]."""
         return self.counts > 0
+
+    def of_values(self) -> "Observations":
+        """What was seen, without who refused to answer."""
+        return Observations(self.counts, self.sums, self.scatter)
+
+    @property
+    def counts_refusals(self) -> bool:
+        """Whether refusals are counted."""
+        return self.refusals is not None
+
+    def times_refused(self) -> Array:
+        """How often each entry was asked and no answer came [D, N]; 0 where nobody counts."""
+        return jnp.zeros_like(self.counts) if self.refusals is None else self.refusals
+
+    def with_refusals(self, refusals: ArrayLike) -> "Observations":
+        """The same with refusals counted, that many [D, N] so far."""
+        refusals = jnp.asarray(refusals, self.counts.dtype)
+        return Observations(self.counts, self.sums, self.scatter, refusals)
+
+    def refuse(
+        self, row: ArrayLike, column: ArrayLike, refused: ArrayLike | None
+    ) -> "Observations":
+        """One more refusal of an entry, where there was one and refusals are counted."""
+        if self.refusals is None or refused is None:
+            return self
+        more = jnp.asarray(refused, self.refusals.dtype)
+        return self.with_refusals(self.refusals.at[row, column].add(more))
+
+    def refused_at(self, row: ArrayLike, column: ArrayLike) -> Array:
+        """How often one entry was asked without an answer [], where refusals are counted."""
+        assert self.refusals is not None
+        return _entry(self.refusals, row, column)
 
     def average(self) -> Array:
         """The mean [D, N] of the values seen of each entry, 0 where there are none."""
@@ -133,7 +167,7 @@ class Observations(NamedTuple):
     def relative_to(self, centre: ArrayLike, scale: ArrayLike = 1.0) -> "Observations":
         """The same for values (y - centre) / scale; both broadcast against [D, N]."""
         sums = (self.sums - self.counts * centre) / scale
-        return Observations(self.counts, sums, self.scatter / scale**2)
+        return Observations(self.counts, sums, self.scatter / scale**2, self.refusals)
 
     def entry(self, row: ArrayLike, column: ArrayLike) -> Entry:
         """What was seen of one entry."""
@@ -168,6 +202,7 @@ class Observations(NamedTuple):
             self.counts.at[row, column].add(weight),
             self.sums.at[row, column].add(weight * value),
             self.scatter.at[row, column].add(added * (value - mean) ** 2),
+            self.refusals,
         )
 
     def counting(self, more: ArrayLike) -> "Observations":
@@ -176,22 +211,28 @@ class Observations(NamedTuple):
         It is for what depends on the counts alone: the covariances once pending entries are known.
         """
         more = jnp.asarray(more, self.counts.dtype)
-        return Observations(self.counts + more, self.sums + more * self.average(), self.scatter)
+        sums = self.sums + more * self.average()
+        return Observations(self.counts + more, sums, self.scatter, self.refusals)
 
     def tempered(self, weight: ArrayLike) -> "Observations":
         """The same with every observation counted as `weight` observations: a power likelihood."""
         return jax.tree.map(lambda x: x * weight, self)
 
     def beside(self, other: "Observations") -> "Observations":
-        """The same rows with the columns of another table behind these columns [D, N + M]."""
+        """The same rows with the columns of another table behind these columns [D, N + M].
+
+        Who refused to answer is not in it: that is of these columns alone.
+        """
         if self.rows != other.rows:
             raise ValueError(
                 f"history: it has {other.rows} rows, but the data have {self.rows};"
                 " give it the rows of the data, in their order"
             )
-        return jax.tree.map(
-            lambda own, more: jnp.concatenate([own, more.astype(own.dtype)], axis=-1), self, other
-        )
+
+        def both(own: Array, more: Array) -> Array:
+            return jnp.concatenate([own, more.astype(own.dtype)], axis=-1)
+
+        return jax.tree.map(both, self.of_values(), other.of_values())
 
     def without(self, hidden: Array) -> "Observations":
         """The same without everything that was seen of some entries [D, N]."""

@@ -77,7 +77,7 @@ def save(path: str | PathLike[str] | BinaryIO, prior: Any, row_ids: Any = None) 
     """
     arrays: dict[str, Any] = {"version": VERSION}
     if isinstance(prior, History):
-        arrays |= {"kind": "history"} | _named("history", prior.data)
+        arrays |= {"kind": "history"} | _named("history", prior.data.of_values())
         if prior.features is not None:
             arrays["features"] = prior.features
     elif isinstance(prior, EarlierFit):

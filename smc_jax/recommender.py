@@ -108,6 +108,8 @@ def recommender(policy: Policy) -> Recommender:
             key, outcome = told
             missing = outcome.row < 0
             answered = outcome.answered & ~missing
+            if outcome.refused is not None:
+                outcome = outcome._replace(refused=outcome.refused & ~missing)
             outcome = outcome._replace(
                 row=jnp.where(missing, state.data.rows, outcome.row),  # where nothing is written
                 column=jnp.where(missing, 0, outcome.column),
@@ -115,6 +117,7 @@ def recommender(policy: Policy) -> Recommender:
                 answered=answered,
             )
             data = state.data.add(outcome.row, outcome.column, outcome.value, outcome.weight)
+            data = data.refuse(outcome.row, outcome.column, outcome.refused)
             pending = state.pending.at[outcome.row, outcome.column].set(False, mode="drop")
             left = _left(offer, pending)
             own = policy.absorb(key, state.policy, data, outcome, left)

@@ -19,6 +19,8 @@ class Offer(NamedTuple):
     columns: Array | None  # [C] int: the columns that are present; None: all N of them
     open: Array  # [D, C] bool: the entries that may be chosen
     factor: Array  # [D, C]: what the value of an entry is multiplied by
+    # What a policy believes of answers; an environment does not tell.
+    chance: Array | None = None  # [D, C]: the probability of an answer; None: it is certain
 
     def column_of(self, position: Array) -> Array:
         """The column at a position of the offer."""
@@ -56,6 +58,7 @@ class Outcome(NamedTuple):
     column: Array  # [] int
     value: Array  # []  the entry, with noise, before the factor
     answered: Array  # [] bool: whether the value was shown, and was not known already
+    refused: Array | None = None  # [] bool: whether no answer came; None: nobody counts refusals
 
     @property
     def weight(self) -> Array:

@@ -106,6 +106,27 @@ METHODS = {
     "columns": (lambda o: o.columns, lambda a: COLUMNS),
     "times_seen": (lambda o: o.times_seen(), lambda a: expected_contents(a)[0]),
     "seen": (lambda o: o.seen(), lambda a: expected_contents(a)[0] > 0),
+    "times_refused": (lambda o: o.times_refused(), lambda a: np.zeros(a.shape)),
+    "with_refusals": (
+        lambda o: o.with_refusals(HIDDEN).relative_to(1.0).add(0, 0, 1.0, 1.0).times_refused(),
+        lambda a: 1.0 * HIDDEN,
+    ),
+    "refuse": (
+        lambda o: (
+            contents(o.with_refusals(HIDDEN).refuse(1, 5, True)),
+            o.with_refusals(HIDDEN).refuse(1, 5, True).refuse(2, 2, False).times_refused(),
+            o.refuse(1, 5, True).times_refused(),
+        ),
+        lambda a: (
+            expected_contents(a),
+            HIDDEN + (np.arange(ROWS * COLUMNS).reshape(a.shape) == COLUMNS + 5),
+            np.zeros(a.shape),
+        ),
+    ),
+    "refused_at": (
+        lambda o: [o.with_refusals(HIDDEN).refused_at(d, 1) for d in range(ROWS)],
+        lambda a: [1.0 * HIDDEN[d, 1] for d in range(ROWS)],
+    ),
     "average": (lambda o: o.average(), lambda a: expected_contents(a)[1]),
     "number": (lambda o: o.number(), lambda a: a.value.size),
     "mean": (lambda o: o.mean(), lambda a: a.value.mean()),

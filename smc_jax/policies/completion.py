@@ -12,6 +12,7 @@ from smc_jax.checks import at_least
 from smc_jax.completion import optspace as algorithm
 from smc_jax.observations import Observations
 from smc_jax.policies.base import Policy, best_open
+from smc_jax.policies.rewards import expected_reward
 from smc_jax.types import Choice, Offer, Outcome
 
 
@@ -77,7 +78,7 @@ def completion(
         matrix = state.matrix
         if offer.columns is not None:
             matrix = jnp.take(matrix, offer.columns, axis=1, mode="clip")
-        return best_open(offer.factor * matrix, offer)
+        return best_open(expected_reward(offer, matrix), offer)
 
     def absorb(
         key: Array, state: Completed, data: Observations, outcome: Outcome, offer: Offer

@@ -33,6 +33,7 @@ class ColumnView(NamedTuple):
     open: Array  # [D]
     factor: Array  # [D]
     shared: Any  # what `Rule.share` returned: the same for all columns
+    chance: Array | None = None  # [D]  as in the offer
 
 
 class Rule(NamedTuple):
@@ -66,24 +67,25 @@ def _summaries(rule: Rule, members: Ensemble, data: Observations, offer: Offer, 
     """The summary of every column of an offer, whose columns alone the ensemble has."""
     draws, columns = members.column.block.shape[:2]
     index = jnp.arange(columns) if offer.columns is None else offer.columns
-    seen, structure = jax.tree.flatten(data)
-    predicted = jax.tree.leaves(members.parameters.prediction)  # [S, N, D], or none
+    # Of chances and of predictions from elsewhere there may be none: then there is no array.
+    elsewhere = members.parameters.prediction  # [S, N, D]
+    more, structure = jax.tree.flatten((data, offer.chance, elsewhere))
 
     def of_block(
         index: Array, block: Array, noise: Array, available: Array, factor: Array, *rest: Array
     ) -> Any:
-        seen, elsewhere = rest[: len(rest) - len(predicted)], rest[len(rest) - len(predicted) :]
-        parameters = members.parameters._replace(prediction=elsewhere[0] if elsewhere else None)
+        of_columns, chance, elsewhere = jax.tree.unflatten(structure, rest)
+        parameters = members.parameters._replace(prediction=elsewhere)
         prediction = ensemble.predict(Ensemble(parameters, gaussian.Column(block)))
-        of_columns = jax.tree.unflatten(structure, seen)
-        view = ColumnView(index[0], noise, prediction, of_columns, available, factor, shared)
-        axes = ColumnView(0, 1, 2, 1, 1, 1, None)  # type: ignore[arg-type]
+        known = (prediction, of_columns, available, factor, shared, chance)
+        view = ColumnView(index[0], noise, *known)
+        axes = ColumnView(0, 1, 2, 1, 1, 1, None, 1)  # type: ignore[arg-type]
         return jax.vmap(rule.summarise, in_axes=(axes,), out_axes=-1)(view)
 
     told = (members.column.block, ensemble.noise(members), offer.open, offer.factor)
     on_cpu = max(PREDICTED // (draws * len(offer.open)), 1)
     width = at_once(on_cpu, columns)
-    return each_column(of_block, (index[None], *told, *seen, *predicted), axis=1, width=width)
+    return each_column(of_block, (index[None], *told, *more), axis=1, width=width)
 
 
 def _survey(
@@ -146,7 +148,9 @@ def _with_column(
     seen = jax.tree.map(lambda x: x[:, 0], data.column(n))
     available = jnp.take(offer.open, n, axis=1, mode="clip")
     factor = jnp.take(offer.factor, n, axis=1, mode="clip")
-    view = ColumnView(offer.column_of(n), noise, new, seen, available, factor, state.shared)
+    chance = None if offer.chance is None else jnp.take(offer.chance, n, axis=1, mode="clip")
+    known = (new, seen, available, factor, state.shared, chance)
+    view = ColumnView(offer.column_of(n), noise, *known)
     one = rule.summarise(view)
     return jax.tree.map(lambda all, one: all.at[..., n].set(one), state.summary, one)
 

@@ -1,6 +1,5 @@
 """Information-Directed Sampling: least expected regret squared per bit about the best entry."""
 
-import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -14,6 +13,7 @@ from smc_jax.checks import at_least, one_of
 from smc_jax.policies import ensemble, information
 from smc_jax.policies.base import Best, Policy, unless_broken
 from smc_jax.policies.ensemble_policy import ColumnView, Rule, ensemble_policy
+from smc_jax.policies.rewards import expected_gain, expected_reward
 from smc_jax.types import Choice, Offer
 
 SCOPES = ("matrix", "covariance")
@@ -100,7 +100,7 @@ class Gain(NamedTuple):
             bound = information.gaussian_gain(left.mean(0) + between, conditional)
             moments = Moments(known, jnp.broadcast_to(left, known.shape))
         best_of_column = jax.vmap(Best.of_column, in_axes=(0, None))
-        favourite = best_of_column(column.factor * known, column.open)
+        favourite = best_of_column(expected_reward(column, known), column.open)
         return Scores(mean, bound, moments, favourite)
 
     def best_entries(self, scores: Scores) -> Array:
@@ -134,15 +134,21 @@ class Gain(NamedTuple):
         """The entry of the least ratio; gains are found only where they can be it."""
         best = self.best_entries(scores)
         entropy = information.entropy_of_best(best)
-        bound = jnp.where((offer.factor > 0) & (entropy > 0), scores.gain, 0.0).ravel()
+        bound = jnp.where((offer.factor > 0) & (entropy > 0), scores.gain, 0.0)
         if self.kind == "histogram":
             bound = jnp.minimum(bound, entropy)
+        bound = expected_gain(offer, bound).ravel()
         unit = bound.max() if self.kind == "variance" else 1.0  # that of the data, or nats
+
+        def gains(index: Array) -> Array:
+            found = self.at(scores, best, index)
+            return found if offer.chance is None else offer.chance.ravel()[index] * found
+
         return information.pruned_choice(
             regret,
             bound,
             offer.open.ravel(),
-            functools.partial(self.at, scores, best),
+            gains,
             rounding=1e-5 * unit,
         ).choice
 
@@ -156,7 +162,7 @@ def optimum_rule(gain: Gain, best_of: int) -> Any:
         number = best_of if part == 1.0 else max(round(part * best_of), 1)
 
         def one(draw: ensemble.Ensemble) -> Array:
-            reward = offer.factor * gain.known(ensemble.predict_one(*draw))
+            reward = expected_reward(offer, gain.known(ensemble.predict_one(*draw)))
             return mean_of_largest(jnp.where(offer.open, reward, -jnp.inf), number)
 
         return mapped(one, members, on_cpu=1).mean()  # one after another: each is a matrix
@@ -169,8 +175,9 @@ def champion_rule(gain: Gain, best_of: int) -> Rule:
 
     def summarise(column: ColumnView) -> Champions:
         scores = gain.scores(column)
-        gained = jnp.where(column.factor > 0, scores.gain, 0.0)  # a hidden value says nothing
-        reward = column.factor * scores.mean
+        gained = expected_gain(column, scores.gain)
+        gained = jnp.where(column.factor > 0, gained, 0.0)  # a hidden value says nothing
+        reward = expected_reward(column, scores.mean)
         return Champions.of_column(reward, gained, column.open, column.shared)
 
     def choose(key: Array, summary: Champions, optimum: Array, offer: Offer) -> Choice:
@@ -184,7 +191,7 @@ def score_rule(gain: Gain, best_of: int, *, selection: str, conditioned: bool) -
     """Any gain and selection, from the scores of all entries."""
 
     def choose(key: Array, scores: Scores, optimum: Array, offer: Offer) -> Choice:
-        reward = offer.factor * scores.mean
+        reward = expected_reward(offer, scores.mean)
         attainable = jnp.where(offer.open, reward, -jnp.inf).max()
         # An entry may beat the average of the best ones: it is then without regret, and picked.
         regret = (jnp.maximum(optimum, attainable) - reward).ravel()
@@ -193,6 +200,7 @@ def score_rule(gain: Gain, best_of: int, *, selection: str, conditioned: bool) -
             number = gain.pruned_choice(scores, regret, offer)
         else:
             gained = gain.everywhere(scores) if conditioned else gained
+            gained = expected_gain(offer, gained)
             gained = jnp.where(offer.factor > 0, gained, 0.0)
             arrays = (regret, gained.ravel(), offer.open.ravel())
             if selection == "two_action":

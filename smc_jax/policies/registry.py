@@ -24,6 +24,7 @@ from smc_jax.policies.random import random
 from smc_jax.policies.thompson import thompson
 from smc_jax.policies.ucb import ucb
 
+IGNORING = "_ignoring"  # behind the name of a policy that takes every answer for certain
 SHARED = ("belief", "entry_noise")  # what a rule gets from the experiment
 
 
@@ -45,6 +46,7 @@ class Named(NamedTuple):
     settings: Mapping[str, Any]  # names and defaults
     groups: tuple[str, ...] = ()  # other policies whose settings these are, where it has none
     factories: tuple[Callable[..., Any], ...] = ()  # whose docstrings tell what a setting means
+    heeds: bool = True  # whether it learns who answers, where not everybody does
 
 
 def _in_units(factory: Callable[..., Belief]) -> Callable[..., Belief]:
@@ -274,9 +276,16 @@ ORACLES = tuple(name for name, entry in POLICIES.items() if oracle in entry.fact
 
 
 def named(name: str) -> Named:
-    """A policy of POLICIES, or `module:function` for a factory (setting, **settings) elsewhere."""
+    """A policy of POLICIES, or `module:function` for a factory (setting, **settings) elsewhere.
+
+    A policy of POLICIES with IGNORING behind its name is the same, but does not learn who answers.
+    """
     if name in POLICIES:
         return POLICIES[name]
+    base = name.removesuffix(IGNORING)
+    if base != name and base in POLICIES:
+        entry = POLICIES[base]
+        return variant(base, entry)._replace(groups=(base, *entry.groups), heeds=False)
     module, colon, function = name.partition(":")
     if not colon:
         raise ValueError(f"unknown policy {name!r}; choose from {', '.join(POLICIES)}")

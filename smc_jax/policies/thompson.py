@@ -18,6 +18,7 @@ from smc_jax.observations import Observations
 from smc_jax.policies.base import Best, Policy, best_open, blank, keys_of, predictor
 from smc_jax.policies.ensemble import Ensemble
 from smc_jax.policies.ensemble_policy import ColumnView, Rule, ensemble_policy
+from smc_jax.policies.rewards import expected_reward
 from smc_jax.types import Choice, Offer, Outcome
 
 
@@ -31,7 +32,7 @@ def fresh_sampling(belief: Belief, *, entry_noise: bool) -> Policy:
             parameters = parameters.at_columns(offer.columns)
             data = data.at_columns(offer.columns)
         matrix = sample_matrix(matrix_key, parameters, data, entry_noise=entry_noise)
-        return best_open(offer.factor * matrix, offer)
+        return best_open(expected_reward(offer, matrix), offer)
 
     return Policy(
         init=lambda key, data, offer, prior=None: belief.init(key, data, prior),
@@ -63,7 +64,7 @@ def pooled_sampling(belief: Belief, *, pool: int, entry_noise: bool) -> Policy:
             noisy = sample + column.noise[:, None] * jax.random.normal(key, sample.shape)
             sample = jnp.where(column.data.seen(), column.data.average(), noisy)
         best_of_column = jax.vmap(Best.of_column, in_axes=(0, None))
-        return best_of_column(column.factor * sample, column.open)
+        return best_of_column(expected_reward(column, sample), column.open)
 
     def choose(key: Array, summary: Best, shared: Array, offer: Offer) -> Choice:
         del shared, offer
@@ -146,7 +147,7 @@ def point_sampling(belief: Belief, *, entry_noise: bool, matrices: int = 64) -> 
         matrix = lax.dynamic_index_in_dim(state.matrices, state.used, 1, keepdims=False)
         if offer.columns is not None:
             matrix = jnp.take(matrix, offer.columns, axis=0, mode="clip")
-        return best_open(offer.factor * matrix.T, offer)
+        return best_open(expected_reward(offer, matrix.T), offer)
 
     def absorb(
         key: Array, state: PointState, data: Observations, outcome: Outcome, offer: Offer

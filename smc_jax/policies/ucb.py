@@ -7,6 +7,7 @@ from smc_jax.checks import at_least
 from smc_jax.policies.base import Best, Policy
 from smc_jax.policies.ensemble_policy import ColumnView, Rule, ensemble_policy
 from smc_jax.policies.greedy import choose_best
+from smc_jax.policies.rewards import expected_reward
 
 
 def ucb(belief: Belief, *, draws: int = 16, exploration: float = 1.0) -> Policy:
@@ -23,6 +24,7 @@ def ucb(belief: Belief, *, draws: int = 16, exploration: float = 1.0) -> Policy:
         mean, variance, _ = column.prediction
         # Rounding can leave the variance of what is all but known just below zero.
         bound = (mean + exploration * jnp.sqrt(jnp.maximum(variance, 0.0))).mean(0)
-        return Best.of_column(column.factor * bound, column.open)
+        reward = expected_reward(column, bound)
+        return Best.of_column(reward, column.open)
 
     return ensemble_policy(belief, Rule(summarise, choose_best), draws=draws)

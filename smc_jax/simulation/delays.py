@@ -64,19 +64,22 @@ def make_delays(
     """
     asking, slots = recommender(policy), batch if told == "at_refits" else delay
 
-    def nothing(like: Array) -> Outcome:
-        absent, number = jnp.full(slots, -1), jnp.zeros(slots, like.dtype)
-        return Outcome(absent, jnp.zeros_like(absent), number, jnp.zeros(slots, bool))
+    def nothing(data: Observations, offer: Offer) -> Outcome:
+        absent, number = jnp.full(slots, -1), jnp.zeros(slots, offer.factor.dtype)
+        no = jnp.zeros(slots, bool)
+        return Outcome(
+            absent, jnp.zeros_like(absent), number, no, no if data.counts_refusals else None
+        )
 
     def init(key: Array, data: Observations, offer: Offer, prior: Any = None) -> Delayed:
         state = asking.init(key, data, offer, prior)
-        return Delayed(state, nothing(offer.factor), jnp.zeros((), int))
+        return Delayed(state, nothing(data, offer), jnp.zeros((), int))
 
     def refit(key: Array, state: Delayed, offer: Offer) -> Delayed:
         if told == "at_refits":
             tell_key = jax.random.fold_in(key, TELLING)
             known = asking.tell(tell_key, state.told, state.waiting, offer)
-            state = Delayed(known, nothing(offer.factor), jnp.zeros((), int))
+            state = Delayed(known, nothing(known.data, offer), jnp.zeros((), int))
         return state._replace(told=asking.refit(key, state.told, offer))
 
     def pick(

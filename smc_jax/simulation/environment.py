@@ -1,7 +1,7 @@
 """Rewards, the initial design, offers and answers, and the best sequence."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -40,7 +40,8 @@ class World(NamedTuple):
     open: Array  # [D, N] bool: entries that may still be chosen
     factor: Array  # [D, N]: beta^(times chosen before)
     times: Array  # [D, N] int: times chosen
-    clock: Array  # [] int: answers since the initial design
+    clock: Array  # [] int: asks since the initial design
+    silence: Any = None  # what decides who answers; see `simulation.silence`
 
 
 class Step(NamedTuple):
@@ -51,6 +52,7 @@ class Step(NamedTuple):
     reward: Array | np.ndarray  # as received, noise included
     expected: Array | np.ndarray  # without the noise
     valid: Array | np.ndarray  # bool: the entry was open in the offer, or the offer was empty
+    answered: Array | np.ndarray  # bool: an entry was asked, and an answer came
 
 
 class Environment(NamedTuple):
@@ -83,7 +85,7 @@ def standing_offer(world: World) -> Offer:
     return Offer(None, world.open, world.factor)
 
 
-def _entry(matrix: Array, row: Array, column: Array) -> Array:
+def entry_at(matrix: Array, row: Array, column: Array) -> Array:
     """One entry, as a gather: a slice of a matrix over devices would bring all of it together."""
     return matrix.at[row[None], column[None]].get(mode="clip")[0]
 
@@ -108,8 +110,8 @@ def answer(
         inside &= present.any() & ~empty
 
     def read() -> tuple[Array, ...]:
-        told = (_entry(array, row, position) for array in (offer.factor, offer.open))
-        return row, *world.data.entry(row, column), _entry(world.times, row, column), *told
+        told = (entry_at(array, row, position) for array in (offer.factor, offer.open))
+        return row, *world.data.entry(row, column), entry_at(world.times, row, column), *told
 
     def nothing() -> tuple[Array, ...]:  # a row that is not there, where nothing is written
         return jnp.full_like(row, rows), *map(jnp.zeros_like, read()[1:])
@@ -118,7 +120,7 @@ def answer(
     # in place. Reads that are merged with later ones would cost copies of the matrix.
     row, count, mean, times, factor, valid = lax.cond(inside, read, nothing)
     noise_key = jax.random.fold_in(jax.random.fold_in(jax.random.fold_in(key, row), column), times)
-    entry = _entry(problem.entries, row, column)
+    entry = entry_at(problem.entries, row, column)
     value = entry + problem.noise * jax.random.normal(noise_key)
     # Nothing is seen twice where a second answer would show the very same value.
     answered = (factor > 0) & ((times == 0) | (problem.noise > 0)) & inside
@@ -135,7 +137,7 @@ def answer(
     )
     row, column = (jnp.where(inside, index, -1) for index in (row, column))
     earned = jnp.where(inside, factor * value, 0.0), jnp.where(inside, factor * entry, 0.0)
-    return world, outcome, Step(row, column, *earned, valid | empty)
+    return world, outcome, Step(row, column, *earned, valid | empty, inside)
 
 
 def initial_design(

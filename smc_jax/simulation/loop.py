@@ -144,6 +144,7 @@ def _make_ask(
             (state, data), (key, outcome) = before, told
             # One by one: an answer that is not told yet is none that the policy may count on.
             data = data.add(outcome.row, outcome.column, outcome.value, outcome.weight)
+            data = data.refuse(outcome.row, outcome.column, outcome.refused)
             return (policy.absorb(key, state, data, outcome, following), data), None
 
         told = jax.random.split(absorb_key, asked), outcomes

@@ -23,6 +23,7 @@ class Curves(NamedTuple):
     signal_rank: np.ndarray  # [seeds, batches]
     completion_error: np.ndarray  # [seeds, batches]  held out; NaN where it was not asked for
     zero_error: np.ndarray  # [seeds, batches]  of predicting 0 in its place
+    answered: np.ndarray  # [seeds, horizon] bool: an entry was asked, and an answer came
 
 
 def curves(progress: Progress, stop: np.ndarray | None = None) -> Curves:
@@ -55,13 +56,18 @@ def curves(progress: Progress, stop: np.ndarray | None = None) -> Curves:
         raise FloatingPointError(
             f"the regret of seed {progress.seeds[seed]} is not finite at pick {pick}"
         )
+    diagnostics, held_out = records
     return Curves(
-        regret,
-        picks(steps.reward, 0.0),
-        picks(steps.row, -1).astype(np.int32),
-        picks(steps.column, -1).astype(np.int32),
-        *map(refits, records.diagnostics[:3]),
-        *map(refits, records.held_out),
+        regret=regret,
+        reward=picks(steps.reward, 0.0),
+        rows=picks(steps.row, -1).astype(np.int32),
+        cols=picks(steps.column, -1).astype(np.int32),
+        elbo=refits(diagnostics.elbo),
+        effective_rank=refits(diagnostics.effective_rank),
+        signal_rank=refits(diagnostics.signal_rank),
+        completion_error=refits(held_out.completion),
+        zero_error=refits(held_out.zero),
+        answered=picks(steps.answered, 0).astype(bool),
     )
 
 

@@ -187,7 +187,7 @@ def make_sweep(
         none = np.zeros((len(seeds), 0))
         best = np.asarray(begun.best)[: len(seeds)]
         refits = Refit(Diagnostics(none, none, none, none > 0), HeldOut(none, none))
-        return Progress(np.asarray(seeds), carry, best, refits, Step(*5 * [none]))
+        return Progress(np.asarray(seeds), carry, best, refits, Step(*6 * [none]))
 
     def resume(progress: Progress) -> Iterator[Progress]:
         while progress.batches < loop.batches:

@@ -33,7 +33,7 @@ def test_picks_are_counted_column_by_column():
     cols = np.array([[0, 2, 2, -1], [1, 1, 1, 1]])  # the first seed ended early
     regret = np.arange(8.0).reshape(2, 4)
     none = np.zeros((2, 0))
-    curves = Curves(regret, regret, cols, cols, *5 * [none])
+    curves = Curves(regret, regret, cols, cols, *5 * [none], cols >= 0)
     average = np.ones((2, 3))
     served = service.service(curves, average)
     assert served.picks.tolist() == [[1, 0, 2], [0, 4, 0]]
