@@ -9,7 +9,8 @@ import pytest
 from scipy import stats
 
 from smc_jax.policies.random import random
-from smc_jax.simulation import silence, wrappers
+from smc_jax.simulation import offers as wrappers
+from smc_jax.simulation import silence
 from smc_jax.simulation.environment import make_environment, seed_keys
 from smc_jax.simulation.loop import make_loop
 from smc_jax.simulation.problem import Problem
