@@ -171,7 +171,8 @@ def test_the_filter_agrees_with_quadrature():
     variances = stats.invgamma(3.0, scale=2.0).ppf((np.arange(200) + 0.5) / 200)
     for rows, columns in ((2, 1), (1, 4), (2, 2)):
         seen = looks(5, rows, columns)
-        whole = Observations(*(jnp.pad(x, ((0, 2 - rows), (0, 4 - columns))) for x in seen))
+        margins = (0, 2 - rows), (0, 4 - columns)
+        whole = jax.tree.map(lambda x: jnp.pad(x, margins), seen)
         exact = exact_entries(
             seen,
             noise=NOISE,
