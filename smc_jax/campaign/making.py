@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from smc_jax.campaign.batch import Path, user
-from smc_jax.campaign.past import PAST, check_past, read_past
 from smc_jax.campaign.settings import checked_settings
 from smc_jax.campaign.storage import Storage
 from smc_jax.campaign.tables import read_records
+from smc_jax.campaign.taking import PAST, check_past, read_past
 from smc_jax.campaign.types import COLUMN, ROW
 from smc_jax.data.features import FeatureCells
 

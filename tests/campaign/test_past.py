@@ -5,10 +5,11 @@ import sqlite3
 import numpy as np
 import pytest
 
+from smc_jax.campaign import schema
 from smc_jax.campaign.campaign import Campaign
 from smc_jax.campaign.matrix import matrix_of
-from smc_jax.campaign.past import read_past
-from smc_jax.campaign.schema import MIGRATIONS
+from smc_jax.campaign.scripts import MIGRATIONS
+from smc_jax.campaign.taking import read_past
 from smc_jax.campaign.types import CampaignError
 
 ROWS, COLUMNS = 6, 8
@@ -90,6 +91,38 @@ def test_a_file_of_the_earlier_version_opens_and_has_no_history(old):
         assert matrix_of(log, maximise=True).history is None
     with sqlite3.connect(old) as database:
         assert database.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
+
+
+def of_the_earlier_version(path, monkeypatch):
+    """A campaign as the version that knew no history has made it."""
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "MIGRATIONS", MIGRATIONS[:1])
+        schema.create_file(path, first_events)
+    return path
+
+
+def first_events(database):
+    now = (1.0, "created", "test")
+    schema.write_settings(database, now, {"rank": 2})
+    event = schema.write_event(database, (2.0, "told", "test"), {})
+    ids = {axis: {f"{axis[0]}{i}": i for i in range(3)} for axis in ("row", "column")}
+    schema.write_ids(database, event, ids)
+    database.executemany(
+        "INSERT INTO answers (event, row, column, kind, value, correction)"
+        f" VALUES ({event}, ?, ?, 'value', ?, 0)",
+        [(i, j, float(VALUES[i, j])) for i in range(3) for j in range(2)],
+    )
+
+
+def test_a_campaign_that_is_taken_over_stays_as_it_is(tmp_path, monkeypatch):
+    """Its file is of an earlier version, which must still be able to read it."""
+    path = of_the_earlier_version(tmp_path / "old.db", monkeypatch)
+    before = path.read_bytes()
+    with Campaign.new(tmp_path / "new.db", prior=path) as campaign:
+        campaign.add(rows=["r0", "r1", "r2"], columns=["new"])
+        assert campaign._snapshot().matrix.history.number() == 6
+    assert path.read_bytes() == before
+    assert {one.name for one in tmp_path.iterdir()} == {"old.db", "new.db"}
 
 
 def test_what_cannot_be_taken_over_is_refused_in_one_line(old, tmp_path):
