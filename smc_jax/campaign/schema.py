@@ -220,11 +220,13 @@ def write_settings(
         database.execute("INSERT INTO settings VALUES (?, ?, ?)", (event, name, text))
 
 
-def check_size(rows: int, columns: int) -> None:
-    """Refuses a table that is too large."""
-    if rows * columns > MOST_ENTRIES:
+def check_size(database: sqlite3.Connection, rows: int, columns: int) -> None:
+    """Refuses a table that is too large, with the columns of history, which the model has too."""
+    (past,) = database.execute("SELECT count(DISTINCT column) FROM history").fetchone()
+    if rows * (columns + past) > MOST_ENTRIES:
+        others = f" and {past:,} of history" if past else ""
         raise CampaignError(
-            f"{rows:,} rows x {columns:,} columns are more than the"
+            f"{rows:,} rows x {columns:,} columns{others} are more than the"
             f" {MOST_ENTRIES:,} entries that a campaign can have; leave out rows or columns."
         )
 

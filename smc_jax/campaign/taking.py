@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from smc_jax.campaign import schema
-from smc_jax.campaign.past import Past
+from smc_jax.campaign.past import Past, Source
+from smc_jax.campaign.settings import checked_settings
 from smc_jax.campaign.storage import Storage
-from smc_jax.campaign.tables import read_records
+from smc_jax.campaign.tables import ROLES, read_records
 from smc_jax.campaign.types import CampaignError
 
 PAST: dict[str, tuple[str, type]] = {  # what `new` takes: the meanings, and the kinds
@@ -24,8 +25,21 @@ def read_past(
     prior: str | PathLike[str] | None = None,
     history: str | PathLike[str] | None = None,
     prior_temper: float | None = None,
-) -> Past | None:
-    """The answers of another campaign, or of a table; None where neither is given."""
+    *,
+    names: tuple[str, str, str] = ROLES,
+) -> tuple[Past, list[str]] | None:
+    """The answers of another campaign, or of a table; None where neither is given.
+
+    Args:
+      prior: the file of the other campaign, which stays as it is.
+      history: the table, long or wide.
+      prior_temper: what one answer counts as.
+      names: what the new campaign calls a row, a column and a value; taken where the table of
+        history has these names.
+
+    Returns:
+      The answers, and what the user should know of them, a sentence each.
+    """
     if prior is not None and history is not None:
         raise CampaignError("prior, history: give one of them")
     if prior is None and history is None:
@@ -36,41 +50,75 @@ def read_past(
     if not (0.0 < temper <= 1.0 and math.isfinite(temper)):
         raise CampaignError(f"prior_temper: must be above 0 and at most 1, got {temper!r}")
     if prior is not None:
-        found = _of_campaign(Path(prior), temper)
+        found = _of_campaign(Path(prior), temper, names)
     else:
         assert history is not None
-        found = _of_table(Path(history), temper)
-    if not found.values.size:
-        raise CampaignError(f"{found.source} holds no value; there is nothing to take over")
+        found = _of_table(Path(history), temper, names), []
+    past, _ = found
+    if not past.values.size:
+        name = past.sources[0].name
+        raise CampaignError(f"{name} holds no value; there is nothing to take over")
     return found
 
 
 def check_past(past: Past, row_ids: list[str], column_ids: list[str]) -> None:
     """Refuses history of columns that the new campaign has, or of none of its rows."""
-    same = sorted(set(past.columns) & set(column_ids))
+    name = past.sources[0].name
+    # What an earlier campaign has taken over itself may be of columns that are told again now:
+    # those do not count. Its own columns are another matter, for they are likely a mistake.
+    own = {column for column, part in zip(past.columns, past.part, strict=True) if part == 0}
+    same = sorted(own & set(column_ids))
     if same:
         raise CampaignError(
-            f"{past.source}: {len(same):,} of its columns are columns of the new campaign, such as"
+            f"{name}: {len(same):,} of its columns are columns of the new campaign, such as"
             f" {same[0]!r}; history is of other columns: tell what is known of these in the table"
         )
     if row_ids and not set(past.rows) & set(row_ids):
         raise CampaignError(
-            f"{past.source}: none of its rows, such as {past.rows[0]!r}, is a row of the new"
+            f"{name}: none of its rows, such as {past.rows[0]!r}, is a row of the new"
             " campaign; rows are found by their id"
         )
 
 
-def _of_campaign(path: Path, temper: float) -> Past:
+def _of_campaign(path: Path, temper: float, names: tuple[str, str, str]) -> tuple[Past, list[str]]:
     # A copy, for the campaign may be in use, or of an earlier version: it stays as it is.
     with Storage(path, schema.open_copy(path), time.time) as storage:
-        log = storage.state(time.time()).log
+        state = storage.state(time.time())
+    log, value_name = state.log, checked_settings(state.settings)["value"]
     rows = [log.row_ids[number] for number in log.row]
     columns = [log.column_ids[number] for number in log.column]
-    return Past(rows, columns, log.value, temper, path.name)
+    past = _of_one(rows, columns, log.value, Source(path.name, temper))
+    if log.past is not None:
+        past = _followed_by(past, log.past, log.column_ids, temper)
+    notes = []
+    if value_name != names[2]:
+        notes.append(
+            f"The values of {path.name} are called {value_name!r}, those of the new campaign"
+            f" {names[2]!r}; history is of use where both are the same measurement."
+        )
+    return past, notes
 
 
-def _of_table(path: Path, temper: float) -> Past:
-    records = read_records(path)
+def _of_one(rows: list[str], columns: list[str], values: np.ndarray, source: Source) -> Past:
+    return Past(rows, columns, values, np.zeros(values.size, int), [source])
+
+
+def _followed_by(past: Past, earlier: Past, column_ids: list[str], temper: float) -> Past:
+    """Answers of a campaign, and what it had taken over of columns that it has not itself."""
+    own = set(column_ids)
+    kept = [i for i, column in enumerate(earlier.columns) if column not in own]
+    sources = [one._replace(temper=temper * one.temper) for one in earlier.sources]
+    return Past(
+        rows=past.rows + [earlier.rows[i] for i in kept],
+        columns=past.columns + [earlier.columns[i] for i in kept],
+        values=np.concatenate([past.values, earlier.values[kept]]),
+        part=np.concatenate([past.part, earlier.part[kept] + len(past.sources)]),
+        sources=past.sources + sources,
+    )
+
+
+def _of_table(path: Path, temper: float, names: tuple[str, str, str]) -> Past:
+    records = read_records(path, names=names)
     told = np.array([kind == "value" for kind in records.kinds], bool)
     if not np.isfinite(records.values[told]).all():
         raise CampaignError(f"{path.name}: a value of history is not finite")
@@ -78,4 +126,4 @@ def _of_table(path: Path, temper: float) -> Past:
         [name for name, own in zip(names, told, strict=True) if own]
         for names in (records.rows, records.columns)
     )
-    return Past(rows, columns, records.values[told], temper, path.name)
+    return _of_one(rows, columns, records.values[told], Source(path.name, temper))

@@ -1,6 +1,7 @@
 """One file a campaign: how it is made and opened, and that it is only added to."""
 
 import contextlib
+import hashlib
 import os
 import pathlib
 import shutil
@@ -252,7 +253,9 @@ def test_the_released_format_does_not_change(create):
     """A change to the first script would leave two formats with one number: add a script."""
     found = create()._database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
     assert {name for (name,) in found} - {"sqlite_sequence"} == set(scripts.LOG_TABLES)
-    assert schema.MIGRATIONS[0].startswith(f"PRAGMA application_id = {0x534D4343};")
+    assert scripts.MIGRATIONS[0].startswith(f"PRAGMA application_id = {0x534D4343};")
+    own = hashlib.sha256(scripts.MIGRATIONS[0].encode()).hexdigest()
+    assert own == "ebf3b916f62cc6d32fec21c231621d73409a10d9ffe784cbd6d08d1b69da17f7"
 
 
 # Only added to.
