@@ -11,12 +11,12 @@ from tqdm import tqdm
 from smc_jax.campaign import hints, show
 from smc_jax.campaign.campaign import Campaign
 from smc_jax.campaign.exporting import open_ask_lines
-from smc_jax.campaign.past import PAST
 from smc_jax.campaign.picture import progress_png
 from smc_jax.campaign.plates import Plates
 from smc_jax.campaign.settings import SETTINGS
 from smc_jax.campaign.sheets import check_out, check_sheet
 from smc_jax.campaign.tables import read_ids, read_pairs
+from smc_jax.campaign.taking import PAST
 from smc_jax.campaign.types import COLUMN, ROW, CampaignError
 from smc_jax.campaign.writing import write_table, write_whole
 

@@ -104,7 +104,7 @@ def write_described(
         known[axis], new[axis] = schema.read_numbers(database, axis, named)
     for axis, table in tables.items():
         _check_known(axis, table, known, new)
-    schema.check_size(len(known[ROW]), len(known[COLUMN]))
+    schema.check_size(database, len(known[ROW]), len(known[COLUMN]))
     event = schema.write_event(database, stamp, {axis: one.names for axis, one in tables.items()})
     schema.write_ids(database, event, new)
     for axis, table in tables.items():

@@ -125,7 +125,7 @@ def with_columns(draws: Parameters, columns: int) -> Parameters:
 
     Their noise is that of a usual column, and the mean of their latents is zero.
     """
-    usual_values = {"noise_scales": 1.0, "latent_means": 0.0, "prediction": 0.0}
+    usual_values = {"noise_scales": 1.0, "latent_means": 0.0}
     grown = {}
     for name, usual in usual_values.items():
         kept = getattr(draws, name)

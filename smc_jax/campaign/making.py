@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from smc_jax.campaign.batch import Path, user
-from smc_jax.campaign.past import PAST, check_past, read_past
 from smc_jax.campaign.settings import checked_settings
 from smc_jax.campaign.storage import Storage
 from smc_jax.campaign.tables import read_records
+from smc_jax.campaign.taking import PAST, check_past, read_past
 from smc_jax.campaign.types import COLUMN, ROW
 from smc_jax.data.features import FeatureCells
 
@@ -34,7 +34,7 @@ def make_campaign(
       features alone.
     """
     settings = dict(settings)
-    past = read_past(**{n: settings.pop(n, None) for n in PAST})
+    wanted_past = {name: settings.pop(name, None) for name in PAST}
     wanted = checked_settings(settings)
     who = user() if source is None else source
     records = None
@@ -43,7 +43,11 @@ def make_campaign(
         records = read_records(table, **named)  # type: ignore[arg-type]
         wanted = checked_settings({**records.names, **settings})  # given names count first
         who += f": {pathlib.Path(table).name}"
-    if past is not None:
+    named_as = (wanted["rows"], wanted["columns"], wanted["value"])
+    taken = read_past(**wanted_past, names=named_as)
+    past = None
+    if taken is not None:
+        past, notes_of_past = taken
         named_rows = [] if records is None else [*records.row_ids, *records.rows]
         named_columns = [] if records is None else [*records.column_ids, *records.columns]
         check_past(past, named_rows, named_columns)
@@ -54,5 +58,6 @@ def make_campaign(
     new = {axis: len(one.cells.keys() - known[axis]) for axis, one in features.items()}
     notes = [] if records is None else list(records.notes)
     if past is not None:
-        notes.append(past.told(named_rows, named_columns).capitalize() + ".")
+        told = past.told(named_rows, named_columns)
+        notes += [*notes_of_past, f"{told[:1].upper()}{told[1:]}."]
     return notes, new

@@ -65,14 +65,22 @@ class Matrix(NamedTuple):
         return array.T if self.transposed else array
 
 
-def units_of(values: np.ndarray, *, maximise: bool, noise: float | None) -> Units:
-    """Units in which the values have mean 0 and a spread of about 1.
+def units_of(
+    values: np.ndarray,
+    weights: np.ndarray | None = None,
+    *,
+    maximise: bool,
+    noise: float | None,
+) -> Units:
+    """Units in which the values, each with its weight, have mean 0 and a spread of about 1.
 
     With a known noise the scale is the noise times a power of two, so that the noise of the model,
     a setting that compiled programs depend on, is the same while values come in.
     """
-    centre = float(values.mean()) if values.size else 0.0
-    spread = float(values.std()) if values.size else 1.0
+    centre, spread = 0.0, 1.0
+    if values.size:
+        centre = float(np.average(values, weights=weights))
+        spread = float(np.sqrt(np.average((values - centre) ** 2, weights=weights)))
     varies = spread > 1e-14 * max(abs(centre), 1e-30)  # more than the rounding of float64
     scale = spread if varies else 1.0
     if noise is not None:
@@ -93,16 +101,19 @@ def matrix_of(
     """
     shape = len(log.row_ids), len(log.column_ids)
     past = None if log.past is None else log.past.of(log.row_ids, log.column_ids)
-    values = log.value if past is None else np.concatenate([log.value, past[-1]])
-    units = units_of(values, maximise=maximise, noise=noise)
+    values, weights = log.value, np.ones(log.value.size)
+    if past is not None:
+        values = np.concatenate([values, past.value])
+        weights = np.concatenate([weights, past.weight])
+    units = units_of(values, weights, maximise=maximise, noise=noise)
     counts, sums, scatter = _sums(shape, log.row, log.column, units.of(log.value))
     history = None
-    if past is not None and past[-1].size:
-        assert log.past is not None
-        row, column, value = past
-        sums_of_past = _sums((shape[0], column.max() + 1), row, column, units.of(value))
-        arrays_of_past = (jnp.asarray(x, jnp.result_type(float)) for x in sums_of_past)
-        history = Observations(*arrays_of_past).tempered(log.past.temper)
+    if past is not None and past.value.size:
+        shape_of_past = (shape[0], past.column.max() + 1)
+        own = (past.row, past.column, units.of(past.value), past.weight)
+        history = Observations(
+            *(jnp.asarray(x, jnp.result_type(float)) for x in _sums(shape_of_past, *own))
+        )
 
     pending, blocked = np.zeros(shape, bool), np.zeros(shape, bool)
     pending[log.pending_row, log.pending_column] = True
@@ -126,13 +137,21 @@ def matrix_of(
 
 
 def _sums(
-    shape: tuple[int, int], row: np.ndarray, column: np.ndarray, value: np.ndarray
+    shape: tuple[int, int],
+    row: np.ndarray,
+    column: np.ndarray,
+    value: np.ndarray,
+    weight: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The number, the sum and the scatter of the values of each entry of a matrix."""
+    """The number, the sum and the scatter of the values of each entry of a matrix.
+
+    A value of weight w counts as w values.
+    """
+    weight = np.ones(value.size) if weight is None else weight
     flat = np.ravel_multi_index((row, column), shape) if value.size else row
     size = shape[0] * shape[1]
-    counts = np.bincount(flat, minlength=size).astype(float)
-    sums = np.bincount(flat, value, minlength=size)
-    mean = sums / np.maximum(counts, 1.0)
-    scatter = np.bincount(flat, (value - mean[flat]) ** 2, minlength=size)
+    counts = np.bincount(flat, weight, minlength=size)
+    sums = np.bincount(flat, weight * value, minlength=size)
+    mean = sums / np.where(counts > 0.0, counts, 1.0)
+    scatter = np.bincount(flat, weight * (value - mean[flat]) ** 2, minlength=size)
     return counts.reshape(shape), sums.reshape(shape), scatter.reshape(shape)

@@ -6,26 +6,32 @@ campaign: nothing of them is known, asked or exported there, and they only move 
 """
 
 import json
-import math
 import sqlite3
-import time
 from collections.abc import Collection
-from os import PathLike
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from smc_jax.campaign import schema
-from smc_jax.campaign.tables import read_records
-from smc_jax.campaign.types import CampaignError
+from smc_jax.campaign.types import COLUMN, ROW
 
 KIND = "taken over"  # of the event
-PAST: dict[str, tuple[str, type]] = {  # what `new` takes: the meanings, and the kinds
-    "prior": ("an earlier campaign, whose answers for rows of the same id are history", str),
-    "history": ("the same from a table of other columns, CSV or Parquet", str),
-    "prior_temper": ("what one answer of history counts as, at most 1 (default: 1)", float),
-}
+
+
+class Source(NamedTuple):
+    """A campaign or a table that values were taken over from."""
+
+    name: str  # of its file
+    temper: float  # what one of its values counts as
+
+
+class Counted(NamedTuple):
+    """Values of history that count in a campaign."""
+
+    row: np.ndarray  # [n] int, numbers of rows of the campaign
+    column: np.ndarray  # [n] int, numbers of other columns
+    value: np.ndarray  # [n] float64
+    weight: np.ndarray  # [n] float64, what each counts as
 
 
 class Past(NamedTuple):
@@ -34,13 +40,15 @@ class Past(NamedTuple):
     rows: list[str]  # [n]
     columns: list[str]  # [n]
     values: np.ndarray  # [n] float64
-    temper: float
-    source: str
+    part: np.ndarray  # [n] int: which of the sources the value is of
+    sources: list[Source]  # what was taken over, then what that had taken over itself
 
-    def of(
-        self, row_ids: list[str], column_ids: Collection[str]
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Numbers of rows and of other columns, and values, of what counts in a campaign.
+    def weights(self) -> np.ndarray:
+        """What each value counts as, [n]."""
+        return np.array([source.temper for source in self.sources])[self.part]
+
+    def of(self, row_ids: list[str], column_ids: Collection[str]) -> Counted:
+        """What counts in a campaign.
 
         A column whose id is one of the campaign's is left out: it is the same column, of which the
         campaign is told itself.
@@ -55,68 +63,42 @@ class Past(NamedTuple):
         others: dict[str, int] = {}
         column = [others.setdefault(self.columns[i], len(others)) for i in counts]
         row = [place[self.rows[i]] for i in counts]
-        return np.array(row, np.int64), np.array(column, np.int64), self.values[counts]
+        weight = self.weights()[counts]
+        return Counted(
+            np.array(row, np.int64), np.array(column, np.int64), self.values[counts], weight
+        )
 
     def told(self, row_ids: list[str], column_ids: Collection[str]) -> str:
         """What was taken over, and how much of it counts now, in one sentence."""
-        row, column, value = self.of(row_ids, column_ids)
-        weight = "" if self.temper == 1.0 else f", each counted as {self.temper:g}"
+        found = self.of(row_ids, column_ids)
+        first, *others = (source.name for source in self.sources)
+        through = f" (and, through it, from {', '.join(others)})" if others else ""
+        weights = np.unique(self.weights())
+        weight = "" if weights[0] == 1.0 else f", each counted as {weights[0]:g}"
+        if weights.size > 1:
+            weight = f", each counted as {weights[0]:g} to {weights[-1]:g}"
         return (
-            f"taken over from {self.source}: {self.values.size:,} values, of which {value.size:,}"
-            f" count as history, of {np.unique(row).size:,} rows of the same id and"
-            f" {np.unique(column).size:,} other columns{weight}"
-        )
-
-
-def read_past(
-    prior: str | PathLike[str] | None = None,
-    history: str | PathLike[str] | None = None,
-    prior_temper: float | None = None,
-) -> Past | None:
-    """The answers of another campaign, or of a table; None where neither is given."""
-    if prior is not None and history is not None:
-        raise CampaignError("prior, history: give one of them")
-    if prior is None and history is None:
-        if prior_temper is not None:
-            raise CampaignError("prior_temper: there is nothing to temper; give prior or history")
-        return None
-    temper = 1.0 if prior_temper is None else prior_temper
-    if not (0.0 < temper <= 1.0 and math.isfinite(temper)):
-        raise CampaignError(f"prior_temper: must be above 0 and at most 1, got {temper!r}")
-    if prior is not None:
-        found = _of_campaign(Path(prior), temper)
-    else:
-        assert history is not None
-        found = _of_table(Path(history), temper)
-    if not found.values.size:
-        raise CampaignError(f"{found.source} holds no value; there is nothing to take over")
-    return found
-
-
-def check_past(past: Past, row_ids: list[str], column_ids: list[str]) -> None:
-    """Refuses history of columns that the new campaign has, or of none of its rows."""
-    same = sorted(set(past.columns) & set(column_ids))
-    if same:
-        raise CampaignError(
-            f"{past.source}: {len(same):,} of its columns are columns of the new campaign, such as"
-            f" {same[0]!r}; history is of other columns: tell what is known of these in the table"
-        )
-    if row_ids and not set(past.rows) & set(row_ids):
-        raise CampaignError(
-            f"{past.source}: none of its rows, such as {past.rows[0]!r}, is a row of the new"
-            " campaign; rows are found by their id"
+            f"taken over from {first}{through}: {self.values.size:,} values, of which"
+            f" {found.value.size:,} count as history, of {np.unique(found.row).size:,} rows of the"
+            f" same id and {np.unique(found.column).size:,} other columns{weight}"
         )
 
 
 def write_past(database: sqlite3.Connection, stamp: tuple[float, str, str], past: Past) -> None:
-    """Adds one event, and a line for each value."""
-    detail = {"from": past.source, "temper": past.temper, "values": int(past.values.size)}
-    event = schema.write_event(database, stamp, detail)
-    lines = zip(past.rows, past.columns, past.values.tolist(), strict=True)
-    database.executemany(
-        "INSERT INTO history (event, place, row, column, value) VALUES (?, ?, ?, ?, ?)",
-        ((event, place, *line) for place, line in enumerate(lines)),
-    )
+    """Adds an event for each source, and a line for each value, to a campaign with its ids."""
+    values = past.values.tolist()
+    for number, source in enumerate(past.sources):
+        own = np.flatnonzero(past.part == number).tolist()
+        detail = {"from": source.name, "temper": source.temper, "values": len(own)}
+        event = schema.write_event(database, stamp, detail)
+        database.executemany(
+            "INSERT INTO history (event, place, row, column, value) VALUES (?, ?, ?, ?, ?)",
+            (
+                (event, place, past.rows[i], past.columns[i], values[i])
+                for place, i in enumerate(own)
+            ),
+        )
+    schema.check_size(database, *(len(schema.read_ids(database, axis)) for axis in (ROW, COLUMN)))
 
 
 def stored_past(database: sqlite3.Connection) -> Past | None:
@@ -126,29 +108,11 @@ def stored_past(database: sqlite3.Connection) -> Past | None:
     if not found:
         return None
     event, rows, columns, values = zip(*found, strict=True)
-    written = database.execute("SELECT detail FROM events WHERE event = ?", event[:1]).fetchone()
-    detail = json.loads(written[0])
-    temper, source = float(detail["temper"]), str(detail["from"])
-    return Past(list(rows), list(columns), np.array(values, float), temper, source)
-
-
-def _of_campaign(path: Path, temper: float) -> Past:
-    from smc_jax.campaign.storage import Storage  # which writes what is read here
-
-    with Storage.open(path) as storage:
-        log = storage.state(time.time()).log
-    rows = [log.row_ids[number] for number in log.row]
-    columns = [log.column_ids[number] for number in log.column]
-    return Past(rows, columns, log.value, temper, path.name)
-
-
-def _of_table(path: Path, temper: float) -> Past:
-    records = read_records(path)
-    told = np.array([kind == "value" for kind in records.kinds], bool)
-    if not np.isfinite(records.values[told]).all():
-        raise CampaignError(f"{path.name}: a value of history is not finite")
-    rows, columns = (
-        [name for name, own in zip(names, told, strict=True) if own]
-        for names in (records.rows, records.columns)
+    written = database.execute(
+        "SELECT event, detail FROM events WHERE kind = ? ORDER BY event", (KIND,)
     )
-    return Past(rows, columns, records.values[told], temper, path.name)
+    numbers, details = zip(*written, strict=True)
+    told = map(json.loads, details)
+    sources = [Source(str(one["from"]), float(one["temper"])) for one in told]
+    part = np.searchsorted(numbers, event)
+    return Past(list(rows), list(columns), np.array(values, float), part, sources)

@@ -1,4 +1,4 @@
-"""The file of a campaign: its tables, its version, and one line for whatever is wrong with it."""
+"""The file of a campaign: made, opened and copied, and the lines of its tables written and read."""
 
 import contextlib
 import difflib
@@ -11,65 +11,11 @@ import stat
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from smc_jax.campaign.scripts import APPLICATION_ID, MIGRATIONS
 from smc_jax.campaign.troubles import WAIT, in_one_line
 from smc_jax.campaign.types import CampaignError, Suggestion
 
-APPLICATION_ID = 0x534D4343  # "SMCC" in the header of the file
 MOST_ENTRIES = 200_000_000  # the model has a dozen bytes an entry and more in memory
-LOG_TABLES = ["events", "settings", "ids", "asks", "suggestions", "answers", "closures", "features"]
-LOG_TABLES += ["history"]  # made by the second script
-
-_TABLES = """
-CREATE TABLE events (event INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL,
-    kind TEXT NOT NULL, source TEXT NOT NULL, detail TEXT NOT NULL);
-CREATE TABLE settings (event INTEGER NOT NULL REFERENCES events, name TEXT NOT NULL,
-    value TEXT NOT NULL, PRIMARY KEY (event, name));
-CREATE TABLE ids (axis TEXT NOT NULL CHECK (axis IN ('row', 'column')),
-    number INTEGER NOT NULL CHECK (number >= 0), id TEXT NOT NULL,
-    event INTEGER NOT NULL REFERENCES events, PRIMARY KEY (axis, number), UNIQUE (axis, id));
-CREATE TABLE asks (event INTEGER PRIMARY KEY REFERENCES events, token TEXT UNIQUE, expires REAL,
-    position INTEGER NOT NULL, fitted_at INTEGER);
-CREATE TABLE suggestions (event INTEGER NOT NULL REFERENCES asks, place INTEGER NOT NULL,
-    row INTEGER NOT NULL, column INTEGER NOT NULL, mean REAL, sd REAL, low REAL, high REAL,
-    probability REAL, gain REAL, reason TEXT NOT NULL, PRIMARY KEY (event, place));
-CREATE UNIQUE INDEX suggestions_of_entry ON suggestions (row, column, event);
-CREATE TABLE answers (answer INTEGER PRIMARY KEY, event INTEGER NOT NULL REFERENCES events,
-    row INTEGER NOT NULL, column INTEGER NOT NULL,
-    kind TEXT NOT NULL CHECK (kind IN ('value', 'failed', 'withdrawn')), value REAL,
-    correction INTEGER NOT NULL CHECK (correction IN (0, 1)),
-    CHECK ((kind = 'value') = (value IS NOT NULL)));
-CREATE INDEX answers_of_entry ON answers (row, column);
-CREATE TABLE closures (closure INTEGER PRIMARY KEY, event INTEGER NOT NULL REFERENCES events,
-    row INTEGER, column INTEGER, closed INTEGER NOT NULL CHECK (closed IN (0, 1)),
-    CHECK (row IS NOT NULL OR column IS NOT NULL));
-CREATE INDEX closures_of_entry ON closures (row, column);
-CREATE TABLE features (event INTEGER NOT NULL REFERENCES events,
-    axis TEXT NOT NULL CHECK (axis IN ('row', 'column')), number INTEGER NOT NULL,
-    name TEXT NOT NULL, value REAL, category TEXT, PRIMARY KEY (event, axis, number, name));
-"""
-_HISTORY = """CREATE TABLE history (event INTEGER NOT NULL REFERENCES events,
-    place INTEGER NOT NULL, row TEXT NOT NULL, column TEXT NOT NULL, value REAL NOT NULL,
-    PRIMARY KEY (event, place));\n"""
-_ONLY_ADDED = [
-    f"CREATE TRIGGER {table}_{change} BEFORE {change} ON {table} BEGIN"
-    f" SELECT RAISE(ABORT, 'a campaign is only added to'); END;"
-    for table in LOG_TABLES
-    for change in ("UPDATE", "DELETE")
-]
-_FIRST_ADDED, _HISTORY_ADDED = "\n".join(_ONLY_ADDED[:-2]), "\n".join(_ONLY_ADDED[-2:])
-_NUMBERED = "\n".join(
-    f"CREATE TRIGGER {table}_numbered BEFORE INSERT ON {table} WHEN"
-    f" NOT EXISTS (SELECT 1 FROM ids WHERE axis = 'row' AND number = NEW.row) OR"
-    f" NOT EXISTS (SELECT 1 FROM ids WHERE axis = 'column' AND number = NEW.column)"
-    f" BEGIN SELECT RAISE(ABORT, 'no row or column has this number'); END;"
-    for table in ("suggestions", "answers")
-)
-# `user_version` of a file is how many of these scripts made it. A script that was ever released
-# never changes; a new version adds one.
-MIGRATIONS: tuple[str, ...] = (
-    f"PRAGMA application_id = {APPLICATION_ID};\n{_TABLES}{_FIRST_ADDED}\n{_NUMBERED}\n",
-    f"{_HISTORY}{_HISTORY_ADDED}\n",
-)
 
 
 @contextlib.contextmanager
@@ -134,6 +80,39 @@ def _check_version(database: sqlite3.Connection, path: pathlib.Path) -> int:
 
 def open_file(path: pathlib.Path) -> sqlite3.Connection:
     """A connection to an existing campaign, of this version's format."""
+    _check_there(path)
+    with in_one_line(path), contextlib.ExitStack() as on_failure:
+        database = _connect_campaign(path)
+        on_failure.callback(database.close)
+        if _check_version(database, path) < len(MIGRATIONS):
+            with transaction(database, "IMMEDIATE"):
+                _check_version(database, path)
+                _migrate(database)
+        database.execute("SELECT max(event) FROM events").fetchone()
+        on_failure.pop_all()
+    return database
+
+
+def open_copy(path: pathlib.Path) -> sqlite3.Connection:
+    """A connection to a copy of a campaign, of this version's format; nothing is written to it.
+
+    The copy is a temporary file of SQLite, which ends with the connection.
+    """
+    _check_there(path)
+    with in_one_line(path), contextlib.ExitStack() as on_failure:
+        copy = sqlite3.connect("", isolation_level=None)
+        on_failure.callback(copy.close)
+        with contextlib.closing(_connect_campaign(path)) as database:
+            database.backup(copy)
+        _check_version(copy, path)
+        with transaction(copy, "IMMEDIATE"):
+            _migrate(copy)
+        on_failure.pop_all()
+    return copy
+
+
+def _check_there(path: pathlib.Path) -> None:
+    """Refuses a path at which there is no file."""
     try:
         folder = stat.S_ISDIR(path.stat().st_mode)
     except (FileNotFoundError, NotADirectoryError):
@@ -147,16 +126,15 @@ def open_file(path: pathlib.Path) -> sqlite3.Connection:
         ) from error
     if folder:
         raise CampaignError(f"{path} is a folder; name the file of the campaign.")
-    with in_one_line(path), contextlib.ExitStack() as on_failure:
+
+
+def _connect_campaign(path: pathlib.Path) -> sqlite3.Connection:
+    """A connection to an existing campaign, of whichever format it has."""
+    with contextlib.ExitStack() as on_failure:
         database = _connect(path, "rw")
         on_failure.callback(database.close)
         if database.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
             raise CampaignError(f"{path} is no campaign of smc_jax; check the path.")
-        if _check_version(database, path) < len(MIGRATIONS):
-            with transaction(database, "IMMEDIATE"):
-                _check_version(database, path)
-                _migrate(database)
-        database.execute("SELECT max(event) FROM events").fetchone()
         on_failure.pop_all()
     return database
 
@@ -242,11 +220,13 @@ def write_settings(
         database.execute("INSERT INTO settings VALUES (?, ?, ?)", (event, name, text))
 
 
-def check_size(rows: int, columns: int) -> None:
-    """Refuses a table that is too large."""
-    if rows * columns > MOST_ENTRIES:
+def check_size(database: sqlite3.Connection, rows: int, columns: int) -> None:
+    """Refuses a table that is too large, with the columns of history, which the model has too."""
+    (past,) = database.execute("SELECT count(DISTINCT column) FROM history").fetchone()
+    if rows * (columns + past) > MOST_ENTRIES:
+        others = f" and {past:,} of history" if past else ""
         raise CampaignError(
-            f"{rows:,} rows x {columns:,} columns are more than the"
+            f"{rows:,} rows x {columns:,} columns{others} are more than the"
             f" {MOST_ENTRIES:,} entries that a campaign can have; leave out rows or columns."
         )
 

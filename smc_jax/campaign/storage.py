@@ -183,7 +183,7 @@ class Storage:
         columns, new_columns = schema.read_numbers(
             self._database, COLUMN, records.column_ids + records.columns
         )
-        schema.check_size(len(rows), len(columns))
+        schema.check_size(self._database, len(rows), len(columns))
         repeats = bool(schema.read_settings(self._database).get("repeats", False))
         name = None if is_new else str(self.path)
         tell = Tell(self._finder(), repeats=repeats, corrections=corrections, campaign=name)

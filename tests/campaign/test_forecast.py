@@ -54,7 +54,7 @@ def cached(monkeypatch, tmp_path, columns=None):
     fits = []
 
     def fake(**settings):
-        def fit(key, data, features):
+        def fit(key, data, features, history):
             fits.append(settings["fixed_noise"])
             own = Parameters.plain(jnp.zeros((data.rows, settings["rank"])), jnp.ones(()))
             if columns is not None:

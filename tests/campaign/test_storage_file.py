@@ -1,6 +1,7 @@
 """One file a campaign: how it is made and opened, and that it is only added to."""
 
 import contextlib
+import hashlib
 import os
 import pathlib
 import shutil
@@ -10,7 +11,7 @@ import tempfile
 import pytest
 from storing import named, refused, suggestion, table, told
 
-from smc_jax.campaign import schema
+from smc_jax.campaign import schema, scripts
 from smc_jax.campaign.storage import Storage
 from smc_jax.campaign.types import ROW
 
@@ -26,7 +27,7 @@ def test_a_new_campaign_is_one_file_in_wal_mode(tmp_path):
             ("foreign_keys", 1),
             ("synchronous", 2),
             ("busy_timeout", 60000),
-            ("application_id", schema.APPLICATION_ID),
+            ("application_id", scripts.APPLICATION_ID),
             ("user_version", len(schema.MIGRATIONS)),
         ]:
             assert database.execute(f"PRAGMA {pragma}").fetchone() == (value,), pragma
@@ -251,14 +252,16 @@ def test_an_older_format_is_migrated_in_one_transaction(tmp_path, monkeypatch):
 def test_the_released_format_does_not_change(create):
     """A change to the first script would leave two formats with one number: add a script."""
     found = create()._database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-    assert {name for (name,) in found} - {"sqlite_sequence"} == set(schema.LOG_TABLES)
-    assert schema.MIGRATIONS[0].startswith(f"PRAGMA application_id = {0x534D4343};")
+    assert {name for (name,) in found} - {"sqlite_sequence"} == set(scripts.LOG_TABLES)
+    assert scripts.MIGRATIONS[0].startswith(f"PRAGMA application_id = {0x534D4343};")
+    own = hashlib.sha256(scripts.MIGRATIONS[0].encode()).hexdigest()
+    assert own == "ebf3b916f62cc6d32fec21c231621d73409a10d9ffe784cbd6d08d1b69da17f7"
 
 
 # Only added to.
 
 
-@pytest.mark.parametrize("name", schema.LOG_TABLES)
+@pytest.mark.parametrize("name", scripts.LOG_TABLES)
 def test_nothing_is_overwritten_or_deleted(create, name):
     campaign = create(goal="max")
     campaign.add(table(("a", "x", 1.0), ("a", "y", "pending")), source="test")
