@@ -130,9 +130,16 @@ def environment(config: ConfigDict, make_problem: MakeProblem, *, read: bool = T
 
 
 def best_is_exact(config: ConfigDict) -> bool:
-    """Whether regret is measured from the best sequence, or from an upper bound on it."""
+    """Whether regret is measured from the best sequence, or from an upper bound on it.
+
+    An entry that can be asked again is closed while its answer is late, which the best sequence
+    does not heed.
+    """
     nothing: Any = lambda key, seed: None  # noqa: E731
-    return environment(config, nothing, read=False).exact
+    made = environment(config, nothing, read=False)
+    late = config.delay > 0 or config.told == "at_refits"
+    again = not config.once or (is_silent(config) and config.silence.ask_again)
+    return made.exact and not (late and again)
 
 
 def placement(config: ConfigDict) -> dict[str, Any]:
