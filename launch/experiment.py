@@ -117,12 +117,17 @@ def make_policy(config: ConfigDict, name: str, setting: Setting | None = None) -
     return heeding_silence(policy) if heeds else policy
 
 
-def environment(config: ConfigDict, make_problem: MakeProblem, *, read: bool = True) -> Environment:
+def offered(config: ConfigDict, make_problem: MakeProblem, *, read: bool = True) -> Environment:
     """The matrices, and who and what is on offer, whose tables are read."""
     made = make_environment(
         make_problem, initial=initial_size(config), beta=config.beta, once=config.once
     )
-    made = offers.wrap(config, made, read=read)
+    return offers.wrap(config, made, read=read)
+
+
+def environment(config: ConfigDict, make_problem: MakeProblem, *, read: bool = True) -> Environment:
+    """What is offered, and who answers."""
+    made = offered(config, make_problem, read=read)
     if is_silent(config):
         settings = {name: config.silence[name] for name in registry.settings_of(silent)}
         made = silent(made, **settings)

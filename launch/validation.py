@@ -229,8 +229,8 @@ def check_sizes(config: ConfigDict) -> None:
     if picks < 1:
         raise ConfigError(f"config.rank: makes the horizon {picks}; set config.horizon")
     _require(config.initial_fraction >= 0.0, config, "initial_fraction", "must not be negative")
-    _check_silence(config)
     _check_offers(config)
+    _check_silence(config)
     answers = initial_size(config)
     # There the data tell how many entries exist.
     whole = config.data not in ("table", "replay", *PUBLISHED)
@@ -252,7 +252,7 @@ def _check_offers(config: ConfigDict) -> None:
     with naming(config):
         check_delays(delay=config.delay, told=config.told, asked=config.asked)
     with naming(config, "offers", initial="initial_fraction", **offers.NAMES):
-        made = experiment.environment(config, lambda key, seed: None, read=False)  # type: ignore[arg-type, return-value]
+        made = experiment.offered(config, lambda key, seed: None, read=False)  # type: ignore[arg-type, return-value]
     told = "must be 1 where offers change from pick to pick"
     _require(config.asked == 1 or made.standing, config, "asked", told)
 

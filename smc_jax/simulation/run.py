@@ -68,7 +68,8 @@ def run(
       beta: discount of a repeated choice.
       once: whether repeats are forbidden.
       wrappers: what is done to the environment, the first one innermost: `arrivals`, `stock`,
-        `calendar`, `restricted`, `budgets` and `costs`.
+        `calendar`, `restricted`, `budgets` and `costs`, and `silent` as the outermost. Policies
+        learn who answers only where they are wrapped, as `{"ids": heeding_silence(policy)}`.
       delay: how many picks are made after a pick before its answer is told.
       told: `at_once` after the delay, or `at_refits`; see `make_loop`.
       vmap_width: seeds side by side on one device; None is one on a CPU, all on an accelerator.

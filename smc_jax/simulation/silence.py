@@ -166,11 +166,13 @@ def silent(
     so does the best sequence. Without asking again, it is as exact as that of the environment
     within. With it, each entry can be asked until it answers: the best sequence, which asks for the
     largest expected reward until an answer comes, is exact under the standing offer, and an upper
-    bound under others. The initial design is asked for too, and not all of it answered.
+    bound under others, and where answers are late. Every ask uses up a budget. The initial design
+    is asked for too, and not all of it answered.
 
     Args:
       environment: the outermost one but for this.
-      lowest_rate: the least part of its entries that a column answers, on average.
+      lowest_rate: the least part of its entries that a column answers, on average; with a value
+        slope, were its values spread like those of the whole matrix.
       highest_rate: the largest; rates are uniform between the two.
       row_spread: standard deviation over the rows of the probit of the probability.
       value_slope: how much the probit rises with each standard deviation of the value.

@@ -21,9 +21,10 @@ def budgets(
     """The entries of a row, or of a column, close when it was chosen as often as it can bear.
 
     Every ask counts, also one that was refused (see `simulation.silence`) and those of the initial
-    design, in which an answered entry counts once, however often it was drawn. A budget of one side is part of the best sequence as
-    it is where the entries of that side are on offer together: without other wrappers, a column's
-    among arrivals, a row's where rows are in stock. Else the best sequence is an upper bound.
+    design, in which an answered entry counts once, however often it was drawn. A budget of one
+    side is part of the best sequence as it is where the entries of that side are on offer together:
+    without other wrappers, a column's among arrivals, a row's where rows are in stock. Else the
+    best sequence is an upper bound.
 
     Args:
       environment: what is offered otherwise.

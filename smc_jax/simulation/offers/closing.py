@@ -27,9 +27,7 @@ from smc_jax.types import Offer
 Closed = Callable[[Array, Array, tuple[int, ...]], Array]  # (key, clock, shape [D, N]) -> closed
 
 
-def _closing(
-    environment: Environment, closed: Closed, kinds: tuple[int, ...] = ()
-) -> Environment:
+def _closing(environment: Environment, closed: Closed, kinds: tuple[int, ...] = ()) -> Environment:
     """Entries that are closed at a time, all of them a function of the key and the time.
 
     Args:
