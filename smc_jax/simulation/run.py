@@ -33,6 +33,20 @@ def _check_size(
         raise ValueError(f"rank: must be at most the {rows} rows of the matrix, got {preset.rank}")
 
 
+def _made(
+    names: Sequence[str], preset: Preset, *, horizon: int, repeats: bool
+) -> dict[str, Policy]:
+    """The policies of a preset by their names."""
+    for name in names:
+        best_of = settings_among(name, preset.policies).get("best_of", 1)
+        if repeats and best_of != 1:
+            raise ValueError(
+                f"preset: best_of of {name} must be 1 where entries are chosen again and again,"
+                f" got {best_of}"
+            )
+    return {name: preset.policy(name, horizon=horizon, entry_noise=not repeats) for name in names}
+
+
 def run(
     make_problem: MakeProblem,
     policies: str | Sequence[str] | Mapping[str, Policy],
@@ -85,17 +99,7 @@ def run(
         policies = [policies]
     if not isinstance(policies, Mapping):
         preset = paper() if preset is None else preset
-        repeats = not once and beta > 0.0
-        for name in policies:
-            best_of = settings_among(name, preset.policies).get("best_of", 1)
-            if repeats and best_of != 1:
-                raise ValueError(
-                    f"preset: best_of of {name} must be 1 where entries are chosen again and again,"
-                    f" got {best_of}"
-                )
-        policies = {
-            name: preset.policy(name, horizon=horizon, entry_noise=not repeats) for name in policies
-        }
+        policies = _made(policies, preset, horizon=horizon, repeats=not once and beta > 0.0)
     initial = round(0.05 * horizon) if initial is None else initial
     _check_size(make_problem, preset, horizon=horizon, initial=initial, once=once)
     environment = make_environment(make_problem, initial=initial, beta=beta, once=once)
