@@ -10,7 +10,8 @@ column how much it is above the others, and what is left is which pipeline suits
 
 With `configs/oboe.py:costs` a choice costs the seconds that the pipeline ran on the data set, and
 one second more: the reward is 1 - balanced error a second. The run times are known beforehand,
-from oboe/oboe_matrix_runtime_seconds.csv of the same folder.
+from oboe/oboe_matrix_runtime_seconds.csv of the same folder. Beside costs equalise is refused: it
+would take from each column what values are, and not what they are for their costs.
 
 Yang, Akimoto, Kim and Udell, KDD (2019), published the errors; oboe/defaults/Oboe of oboe 0.2.0 on
 PyPI has them, and so has udellgroup/oboe on GitHub. Nothing is downloaded: the folder that

@@ -117,12 +117,17 @@ def make_policy(config: ConfigDict, name: str, setting: Setting | None = None) -
     return heeding_silence(policy) if heeds else policy
 
 
-def environment(config: ConfigDict, make_problem: MakeProblem, *, read: bool = True) -> Environment:
+def offered(config: ConfigDict, make_problem: MakeProblem, *, read: bool = True) -> Environment:
     """The matrices, and who and what is on offer, whose tables are read."""
     made = make_environment(
         make_problem, initial=initial_size(config), beta=config.beta, once=config.once
     )
-    made = offers.wrap(config, made, read=read)
+    return offers.wrap(config, made, read=read)
+
+
+def environment(config: ConfigDict, make_problem: MakeProblem, *, read: bool = True) -> Environment:
+    """What is offered, and who answers."""
+    made = offered(config, make_problem, read=read)
     if is_silent(config):
         settings = {name: config.silence[name] for name in registry.settings_of(silent)}
         made = silent(made, **settings)
@@ -130,9 +135,16 @@ def environment(config: ConfigDict, make_problem: MakeProblem, *, read: bool = T
 
 
 def best_is_exact(config: ConfigDict) -> bool:
-    """Whether regret is measured from the best sequence, or from an upper bound on it."""
+    """Whether regret is measured from the best sequence, or from an upper bound on it.
+
+    An entry that can be asked again is closed while its answer is late, which the best sequence
+    does not heed.
+    """
     nothing: Any = lambda key, seed: None  # noqa: E731
-    return environment(config, nothing, read=False).exact
+    made = environment(config, nothing, read=False)
+    late = config.delay > 0 or config.told == "at_refits"
+    again = not config.once or (is_silent(config) and config.silence.ask_again)
+    return made.exact and not (late and again)
 
 
 def placement(config: ConfigDict) -> dict[str, Any]:

@@ -32,6 +32,12 @@ def wrap(config: ConfigDict, made: Environment, *, read: bool = True) -> Environ
     """
     asked = config.offers
     at_least("overhead", asked.overhead, 0.0)
+    for field in TABLES:
+        if config.history and asked[field] is not None:
+            raise ValueError(
+                f"{field}: does not go with config.history, under which a column has another id at"
+                " every seed; set config.history=0"
+            )
     if config.arrivals:
         made = offers.arrivals(made, number=config.arrivals, activity=asked.activity)
     elif asked.activity:

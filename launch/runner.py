@@ -8,7 +8,7 @@ from typing import Any
 from ml_collections import ConfigDict
 from tqdm import tqdm
 
-from launch import commits, data, experiment, files, plot, settings, tables, validation
+from launch import commits, data, experiment, files, offers, plot, settings, tables, validation
 from launch.command import CompileClock, announce
 from launch.features import describe_features
 from smc_jax.completion.stopping import HeldOut
@@ -173,4 +173,19 @@ def describe(config: ConfigDict) -> str:
     kind = f"true rank {config.true_rank}" if config.data == "synthetic" else config.data
     seeds = f"{config.seeds} seed{'s' if config.seeds > 1 else ''}"
     here = f", {config.arrivals} present at a time" if config.arrivals else ""
-    return f"{config.rows} x {config.columns}, {kind}, {seeds}{here}"
+    return f"{config.rows} x {config.columns}, {kind}, {seeds}{here}{_differences(config)}"
+
+
+def _differences(config: ConfigDict) -> str:
+    """What is on offer, late or silent otherwise than where nothing is said."""
+    plain = validation.defaults(config)
+    pairs = [(field, config[field], plain[field]) for field in ("delay", "told")]
+    pairs += [(field, value, plain.offers[field]) for field, value in config.offers.items()]
+    changed = [(field, value) for field, value, usual in pairs if value != usual]
+    told = [
+        field if field in offers.TABLES else f"{field} {value}"
+        for field, value in changed
+        if field != "checksum"
+    ]
+    told += ["silence"] if experiment.is_silent(config) else []
+    return "".join(f", {text}" for text in told)

@@ -8,7 +8,7 @@ filling, so that lines are told apart in grey too.
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from smc_jax.policies.registry import ORACLES
+from smc_jax.policies.registry import ORACLES, base_of
 
 # Okabe & Ito, safe for colour-blind readers, and some more.
 COLOURS = {
@@ -50,7 +50,7 @@ BELIEFS: dict[str, tuple[str, Any]] = {
 ORACLE_FILLS = {"oracle": "none", "mean_oracle": "bottom"}
 ORACLE_DASHES = {"ids": "-", "thompson": "--", "greedy": ":"}
 PAPER_DASHES: Any = (0, (6, 1, 1, 1))
-# Policies from outside, in the order in which they are drawn.
+# Policies from outside, and those that ignore silence, in the order in which they are drawn.
 OUTSIDE = ("#6A3D9A", "#E31A1C", "#66C200", "#00CED1", "#FFB3A7", "#B4A7FF", "#4B5320", "#1F1FA8")
 OUTSIDE_MARKERS = ("p", ">", "d", "h", "+")
 OUTSIDE_DASHES = ("-", "--", ":", "-.")
@@ -106,7 +106,9 @@ def styles_of(names: Iterable[str]) -> dict[str, Style]:
             # Where the markers are used up, dashes differ.
             again, place = divmod(outside, len(OUTSIDE_MARKERS))
             dashes = OUTSIDE_DASHES[again % len(OUTSIDE_DASHES)]
-            colour = OUTSIDE[outside % len(OUTSIDE)]
+            colour, base = OUTSIDE[outside % len(OUTSIDE)], base_of(name)
+            if base != name:  # a policy that ignores silence is of the family of the one that heeds
+                colour = styles_of([base])[base].colour
             found[name] = Style(colour, dashes, OUTSIDE_MARKERS[place])
             outside += 1
     return found

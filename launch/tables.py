@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from smc_jax.policies.registry import ORACLES
+from smc_jax.policies.registry import ORACLES, base_of
 from smc_jax.simulation.regret import (
     FRACTIONS,
     Curves,
@@ -46,7 +46,7 @@ def comparable(one: Curves, other: Curves) -> bool:
 
 def best_oracle(curves: dict[str, Curves]) -> str | None:
     """The oracle of the least mean regret at the end, None where there is no oracle."""
-    there = [name for name in ORACLES if name in curves]
+    there = [name for name in curves if base_of(name) in ORACLES]
     return min(there, key=lambda name: curves[name].regret[:, -1].mean(), default=None)
 
 

@@ -44,7 +44,7 @@ from smc_jax.model.features import Features
 from smc_jax.model.gamma_process import gamma_process
 from smc_jax.policies.base import Policy, Setting
 from smc_jax.policies.equalised import equalised
-from smc_jax.policies.registry import IGNORING, POLICIES, make_policy, named
+from smc_jax.policies.registry import IGNORING, POLICIES, base_of, make_policy, named
 from smc_jax.simulation.delays import check_delays
 from smc_jax.simulation.sweep import SHARDS, make_resets
 
@@ -229,8 +229,8 @@ def check_sizes(config: ConfigDict) -> None:
     if picks < 1:
         raise ConfigError(f"config.rank: makes the horizon {picks}; set config.horizon")
     _require(config.initial_fraction >= 0.0, config, "initial_fraction", "must not be negative")
-    _check_silence(config)
     _check_offers(config)
+    _check_silence(config)
     answers = initial_size(config)
     # There the data tell how many entries exist.
     whole = config.data not in ("table", "replay", *PUBLISHED)
@@ -252,7 +252,7 @@ def _check_offers(config: ConfigDict) -> None:
     with naming(config):
         check_delays(delay=config.delay, told=config.told, asked=config.asked)
     with naming(config, "offers", initial="initial_fraction", **offers.NAMES):
-        made = experiment.environment(config, lambda key, seed: None, read=False)  # type: ignore[arg-type, return-value]
+        made = experiment.offered(config, lambda key, seed: None, read=False)  # type: ignore[arg-type, return-value]
     told = "must be 1 where offers change from pick to pick"
     _require(config.asked == 1 or made.standing, config, "asked", told)
 
@@ -263,12 +263,14 @@ def _check_silence(config: ConfigDict) -> None:
     least = silence.lowest_rate
     if least > 1.0:
         raise ConfigError(f"config.silence.lowest_rate: must be at most 1, got {least!r}")
-    if not silent and IGNORING in "".join(policy_names(config)):
+    if not silent and any(base_of(name) != name for name in policy_names(config)):
         raise ConfigError(
             f"config.policies: NAME{IGNORING} is for asks that may not be answered;"
             " set config.silence.lowest_rate below 1"
         )
     _require(not (silent and config.equalise), config, "equalise", "must be False under silence")
+    priced = config.offers.costs is not None
+    _require(not (priced and config.equalise), config, "equalise", "must be False under costs")
     with naming(config, "silence", initial="initial_fraction"):
         experiment.best_is_exact(config)  # which makes the environment
 
@@ -305,11 +307,11 @@ def check_policies(config: ConfigDict) -> None:
         with naming(config, name if name in config else None):
             make_policy(name, setting, **policy_settings(config, name))
     for name in policy_names(config):
-        if name not in POLICIES:
+        if base_of(name) not in POLICIES:
             _check_foreign(config, name, setting)
         else:
-            _check_best_of(config, name)
-    if "optspace" in policy_names(config) and has_sizes(config):
+            _check_best_of(config, base_of(name))
+    if "optspace" in map(base_of, policy_names(config)) and has_sizes(config):
         rank, widest = config.optspace.rank, min(config.rows, config.columns)
         if rank > widest:
             raise ConfigError(f"config.optspace.rank: must be at most {widest}, got {rank}")

@@ -23,6 +23,7 @@ from smc_jax.model.parameters import Parameters
 from smc_jax.observations import Observations
 from smc_jax.policies.base import Policy, Setting
 from smc_jax.policies.greedy import greedy
+from smc_jax.policies.heeding import heeding_silence
 from smc_jax.policies.ids import ids
 from smc_jax.policies.registry import POLICIES, make_policy
 from smc_jax.policies.thompson import thompson
@@ -34,6 +35,7 @@ from smc_jax.simulation.loop import make_loop
 from smc_jax.simulation.offers import arrivals, budgets, calendar, costs, restricted, stock
 from smc_jax.simulation.regret import Curves, paired_interval
 from smc_jax.simulation.run import run
+from smc_jax.simulation.silence import silent
 from smc_jax.simulation.sweep import make_sweep
 from smc_jax.types import Choice, Offer, Outcome
 
@@ -68,6 +70,7 @@ __all__ = [
     "gibbs",
     "greedy",
     "hamiltonian",
+    "heeding_silence",
     "ids",
     "make_environment",
     "make_loop",
@@ -85,6 +88,7 @@ __all__ = [
     "restricted",
     "run",
     "signed_gibbs",
+    "silent",
     "standardised",
     "stock",
     "svi",

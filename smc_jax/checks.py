@@ -5,6 +5,10 @@ import numbers
 from collections.abc import Collection
 from typing import Any
 
+import numpy as np
+
+SMALLEST = float(np.finfo(np.float32).tiny)
+
 
 def at_least(name: str, value: Any, least: float, *, optional: bool = False) -> None:
     """Refuses a number below the least one; with `optional`, None passes.
@@ -26,6 +30,11 @@ def positive(name: str, value: Any, *, optional: bool = False) -> None:
         return
     if not (value > 0 and math.isfinite(value)):
         raise ValueError(f"{name}: must be positive, got {value!r}")
+
+
+def can_be_cost(value: Any) -> np.ndarray:
+    """Whether numbers are positive, and they and 1 / value have 32 bits."""
+    return (np.asarray(value) >= SMALLEST) & (np.asarray(value) <= 1.0 / SMALLEST)
 
 
 def one_of(name: str, value: Any, choices: Collection[str]) -> None:

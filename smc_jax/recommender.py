@@ -48,7 +48,7 @@ class Recommender(NamedTuple):
     predict: Predict
 
 
-def _left(offer: Offer, pending: Array) -> Offer:
+def without_pending(offer: Offer, pending: Array) -> Offer:
     """The offer without the pending entries."""
     if offer.columns is not None:
         pending = jnp.take(pending, offer.columns, axis=1, mode="clip")
@@ -65,7 +65,7 @@ def choose_several(
     number: int,
 ) -> Choice:
     """Distinct entries [number] of the offer that are not pending; -1 where none is left."""
-    offer = _left(offer, pending)
+    offer = without_pending(offer, pending)
     if policy.choose_several is not None:
         chosen = policy.choose_several(key, state, data, offer, pending, number)
     else:
@@ -92,7 +92,7 @@ def recommender(policy: Policy) -> Recommender:
         return State(data, policy.init(key, data, offer, prior), nothing)
 
     def refit(key: Array, state: State, offer: Offer) -> State:
-        left = _left(offer, state.pending)
+        left = without_pending(offer, state.pending)
         return state._replace(policy=policy.refit(key, state.policy, state.data, left))
 
     def ask(key: Array, state: State, offer: Offer, number: int) -> tuple[State, Choice]:
@@ -119,7 +119,7 @@ def recommender(policy: Policy) -> Recommender:
             data = state.data.add(outcome.row, outcome.column, outcome.value, outcome.weight)
             data = data.refuse(outcome.row, outcome.column, outcome.refused)
             pending = state.pending.at[outcome.row, outcome.column].set(False, mode="drop")
-            left = _left(offer, pending)
+            left = without_pending(offer, pending)
             own = policy.absorb(key, state.policy, data, outcome, left)
             return State(data, own, pending), None
 

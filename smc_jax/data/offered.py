@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from smc_jax.checks import can_be_cost
 from smc_jax.data.ratings import DataError
 from smc_jax.data.table import parse_number, read_bytes, split_lines
 from smc_jax.data.wide import read_wide
@@ -98,7 +99,8 @@ def _wide_costs(path: str | PathLike[str], rows: list[str], columns: list[str]) 
             if not there.all():
                 row, column = np.argwhere(~there)[0]
                 raise DataError(f"{path}: no cost of row {rows[row]}, column {columns[column]}")
-            _positive(float(costs.min()), str(path))
+            for cost in (costs.min(), costs.max()):
+                _positive(float(cost), str(path))
             return costs
     raise DataError(
         f"{path}: no matrix of costs with every id of the rows and columns, such as {rows[0]} and"
@@ -133,6 +135,6 @@ def _whole(text: str, place: str) -> int:
 
 
 def _positive(cost: float, place: str) -> float:
-    if cost <= 0:
-        raise DataError(f"{place}: a cost must be positive, got {cost:g}")
+    if not can_be_cost(cost):
+        raise DataError(f"{place}: a cost must be positive, and 1 / cost a number, got {cost:g}")
     return cost

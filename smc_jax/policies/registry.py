@@ -261,7 +261,7 @@ POLICIES: dict[str, Named] = {
     "icf": Named(icf, ICF, factories=(icf, gibbs, thompson)),
     "greedy": pair(greedy),
     "ucb": pair(ucb),
-    "random": _plain(random),
+    "random": _plain(random)._replace(heeds=False),  # it reads no probability
     "ids_gibbs": pair(ids, gibbs, groups=("ids", "icf")),
     "greedy_gibbs": pair(greedy, gibbs, groups=("greedy", "icf")),
     "ids_particles": pair(ids, particles, groups=("ids", "particle")),
@@ -275,6 +275,12 @@ POLICIES: dict[str, Named] = {
 ORACLES = tuple(name for name, entry in POLICIES.items() if oracle in entry.factories)
 
 
+def base_of(name: str) -> str:
+    """The policy of POLICIES that this one is but for IGNORING; else the name itself."""
+    base = name.removesuffix(IGNORING)
+    return base if base in POLICIES else name
+
+
 def named(name: str) -> Named:
     """A policy of POLICIES, or `module:function` for a factory (setting, **settings) elsewhere.
 
@@ -282,8 +288,8 @@ def named(name: str) -> Named:
     """
     if name in POLICIES:
         return POLICIES[name]
-    base = name.removesuffix(IGNORING)
-    if base != name and base in POLICIES:
+    base = base_of(name)
+    if base != name:
         entry = POLICIES[base]
         return variant(base, entry)._replace(groups=(base, *entry.groups), heeds=False)
     module, colon, function = name.partition(":")

@@ -10,7 +10,7 @@ from jax import Array, lax
 from smc_jax.checks import at_least, one_of
 from smc_jax.observations import Observations
 from smc_jax.policies.base import Policy
-from smc_jax.recommender import State, recommender
+from smc_jax.recommender import State, recommender, without_pending
 from smc_jax.simulation.environment import Environment, Step, World
 from smc_jax.types import Choice, Offer, Outcome
 
@@ -89,7 +89,9 @@ def make_delays(
         offer = environment.offer(offer_key, world)
         known, chosen = asking.ask(choose_key, state.told, offer, 1)
         choice = Choice(*(index[0] for index in chosen))
-        world, outcome, step = environment.answer(noise_key, world, offer, choice)
+        # What is pending is not on offer; where nothing else is, time passes.
+        left = without_pending(offer, state.told.pending).everyone()
+        world, outcome, step = environment.answer(noise_key, world, left, choice)
         now = state.oldest
         if told == "at_once":
             arrived = jax.tree.map(

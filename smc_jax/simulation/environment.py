@@ -64,9 +64,12 @@ class Environment(NamedTuple):
     best: Callable[[Array, World, int], Array]  # (key of all offers, world, horizon) -> [horizon]
     once: bool  # whether an entry can be chosen once only
     standing: bool = True  # whether every offer is the standing one
-    exact: bool = True  # whether `best` is the best sequence, or an upper bound on it
+    # Whether `best` is the best sequence, or an upper bound on it; among several arrivals, and for
+    # stock, it is the best sequence where that has no loss in it.
+    exact: bool = True
     # Along which sides entries are on offer at the same times: those of one row, of one column.
     together: tuple[str, ...] = ("row", "column")
+    kinds: tuple[int, ...] = ()  # of the randomness of what closes; see `simulation.offers.best`
     # The factor [D, N] of every reward, were everything on offer.
     factor: Callable[[World], Array] = lambda world: world.factor
 

@@ -33,6 +33,20 @@ def _check_size(
         raise ValueError(f"rank: must be at most the {rows} rows of the matrix, got {preset.rank}")
 
 
+def _made(
+    names: Sequence[str], preset: Preset, *, horizon: int, repeats: bool
+) -> dict[str, Policy]:
+    """The policies of a preset by their names."""
+    for name in names:
+        best_of = settings_among(name, preset.policies).get("best_of", 1)
+        if repeats and best_of != 1:
+            raise ValueError(
+                f"preset: best_of of {name} must be 1 where entries are chosen again and again,"
+                f" got {best_of}"
+            )
+    return {name: preset.policy(name, horizon=horizon, entry_noise=not repeats) for name in names}
+
+
 def run(
     make_problem: MakeProblem,
     policies: str | Sequence[str] | Mapping[str, Policy],
@@ -68,7 +82,8 @@ def run(
       beta: discount of a repeated choice.
       once: whether repeats are forbidden.
       wrappers: what is done to the environment, the first one innermost: `arrivals`, `stock`,
-        `calendar`, `restricted`, `budgets` and `costs`.
+        `calendar`, `restricted`, `budgets` and `costs`, and `silent` as the outermost. Policies
+        learn who answers only where they are wrapped, as `{"ids": heeding_silence(policy)}`.
       delay: how many picks are made after a pick before its answer is told.
       told: `at_once` after the delay, or `at_refits`; see `make_loop`.
       vmap_width: seeds side by side on one device; None is one on a CPU, all on an accelerator.
@@ -84,17 +99,7 @@ def run(
         policies = [policies]
     if not isinstance(policies, Mapping):
         preset = paper() if preset is None else preset
-        repeats = not once and beta > 0.0
-        for name in policies:
-            best_of = settings_among(name, preset.policies).get("best_of", 1)
-            if repeats and best_of != 1:
-                raise ValueError(
-                    f"preset: best_of of {name} must be 1 where entries are chosen again and again,"
-                    f" got {best_of}"
-                )
-        policies = {
-            name: preset.policy(name, horizon=horizon, entry_noise=not repeats) for name in policies
-        }
+        policies = _made(policies, preset, horizon=horizon, repeats=not once and beta > 0.0)
     initial = round(0.05 * horizon) if initial is None else initial
     _check_size(make_problem, preset, horizon=horizon, initial=initial, once=once)
     environment = make_environment(make_problem, initial=initial, beta=beta, once=once)

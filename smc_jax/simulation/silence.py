@@ -16,10 +16,10 @@ from jax.scipy.special import ndtr, ndtri
 
 from smc_jax.checks import at_least, between
 from smc_jax.simulation.environment import Environment, SeedKeys, Step, World, entry_at
+from smc_jax.simulation.offers.best import SILENT, own_key
 from smc_jax.simulation.problem import Problem
 from smc_jax.types import Choice, Offer, Outcome
 
-SILENT = 3  # beside the numbers of the other wrappers, whose randomness is their own
 MOST_REFUSALS = 2.0**30
 
 
@@ -99,20 +99,22 @@ def answer(
     position = column
     if offer.columns is not None:
         present = offer.columns == column
-        position, there = jnp.argmax(present), there & present.any() & offer.open.any()
+        position, there = jnp.argmax(present), there & present.any()
 
     def read() -> tuple[Array, ...]:
         chance, patience = (entry_at(x, row, column) for x in world.silence)
         mute = world.data.refused_at(row, column) < patience
-        told = (entry_at(x, row, position) for x in (offer.factor, offer.open))
-        return mute, chance * entry_at(world.problem.entries, row, column), *told
+        factor, is_open = (entry_at(x, row, position) for x in (offer.factor, offer.open))
+        expected = factor * chance * entry_at(world.problem.entries, row, column)
+        return mute & is_open, jnp.where(is_open, expected, 0.0)
 
     def nothing() -> tuple[Array, ...]:
         return tuple(map(jnp.zeros_like, read()))
 
     # A branch, so that all is read before the world is written to, in place.
-    refused, expected, factor, is_open = lax.cond(there, read, nothing)
-    # To the environment within, a refused ask is none: only time passes.
+    refused, expected = lax.cond(there, read, nothing)
+    # To the environment within, a refused ask is none: only time passes. What is not on offer it
+    # settles as it does without silence.
     asked = Choice(jnp.where(refused, -1, row), column)
     world, outcome, step = environment.answer(key, world, offer, asked)
     written = jnp.where(refused, row, rows)  # beyond the last row nothing is written
@@ -130,8 +132,8 @@ def answer(
         step._replace(
             row=jnp.where(refused, row, step.row),
             column=jnp.where(refused, column, step.column),
-            expected=factor * expected,
-            valid=jnp.where(refused, is_open, step.valid),
+            expected=expected,
+            valid=refused | step.valid,
         ),
     )
 
@@ -142,7 +144,9 @@ def _best_of_repeated(world: World, value: Array, horizon: int) -> Array:
     value = jnp.where(world.open, value, -jnp.inf).ravel()
     largest, index = lax.top_k(value, min(horizon, value.size))
     times = jnp.clip(left.ravel()[index], 1, horizon)
-    number = jnp.searchsorted(jnp.cumsum(times), jnp.arange(horizon), side="right")
+    # Sums that stop at the horizon: those of long horizons do not fit into 32 bits.
+    until = lax.associative_scan(lambda a, b: jnp.minimum(a + b, horizon), times)
+    number = jnp.searchsorted(until, jnp.arange(horizon), side="right")
     best = largest.at[number].get(mode="fill", fill_value=0.0)
     return jnp.where(jnp.isfinite(best), best, 0.0)
 
@@ -162,11 +166,13 @@ def silent(
     so does the best sequence. Without asking again, it is as exact as that of the environment
     within. With it, each entry can be asked until it answers: the best sequence, which asks for the
     largest expected reward until an answer comes, is exact under the standing offer, and an upper
-    bound under others. The initial design is asked for too, and not all of it answered.
+    bound under others, and where answers are late. Every ask uses up a budget. The initial design
+    is asked for too, and not all of it answered.
 
     Args:
       environment: the outermost one but for this.
-      lowest_rate: the least part of its entries that a column answers, on average.
+      lowest_rate: the least part of its entries that a column answers, on average; with a value
+        slope, were its values spread like those of the whole matrix.
       highest_rate: the largest; rates are uniform between the two.
       row_spread: standard deviation over the rows of the probit of the probability.
       value_slope: how much the probit rises with each standard deviation of the value.
@@ -190,8 +196,7 @@ def silent(
 
     def reset(keys: SeedKeys, seed: Array) -> World:
         world = environment.reset(keys, seed)
-        own = jax.random.fold_in(keys.offers, SILENT)
-        silence = draw_silence(own, world.problem, **settings)
+        silence = draw_silence(own_key(keys.offers, SILENT), world.problem, **settings)
         return _silent_design(world, silence, ask_again=ask_again)
 
     def answered(
@@ -205,7 +210,7 @@ def silent(
         if not ask_again:
             problem = world.problem._replace(entries=expected)
             return environment.best(key, world._replace(problem=problem), horizon)
-        found = _best_of_repeated(world, world.factor * expected, horizon)
+        found = _best_of_repeated(world, environment.factor(world) * expected, horizon)
         return found if environment.standing else jnp.maximum(found, 0.0)
 
     exact = environment.standing if ask_again else environment.exact

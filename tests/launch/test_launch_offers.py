@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from launching import HORIZON, SHAPE, load, tiny
 
-from launch import experiment, runner, validation
+from launch import experiment, offers, runner, validation
 from launch.settings import ConfigError
+from smc_jax.simulation.environment import make_environment
 
 ROWS, COLUMNS = SHAPE["rows"], SHAPE["columns"]
 OFFERS = {"arrivals": 3, "offers.activity": 1.0, "offers.in_stock": 0.6}
@@ -53,6 +54,9 @@ def test_all_offers_at_once_with_late_answers(tables):
         ({"arrivals": 3, "offers.row_budget": 2}, False),
         ({"offers.costs": "costs.csv", "offers.row_budget": 2}, True),
         ({"offers.calendar": "calendar.csv"}, False),
+        ({"delay": 2}, True),
+        ({"delay": 2, "once": False}, False),
+        ({"told": "at_refits", "silence.lowest_rate": 0.5, "silence.ask_again": True}, False),
     ],
 )
 def test_the_summary_says_whether_the_benchmark_is_exact(tables, changes, exact):
@@ -72,6 +76,7 @@ def test_the_summary_says_whether_the_benchmark_is_exact(tables, changes, exact)
         ),
         ({"offers.row_budget": 0}, r"^config.offers.row_budget: must be at least 1"),
         ({"offers.column_budget": 0}, r"^config.offers.column_budget: must be at least 1"),
+        ({"offers.costs": "costs.csv", "equalise": True}, r"^config.equalise: must be False under"),
         ({"offers.overhead": 1.0}, r"^config.offers.overhead: is a part of costs"),
         ({"offers.costs": "no.csv"}, r"^config.offers.costs: cannot read no.csv"),
         ({"offers.calendar": "costs.csv"}, r"^config.offers.calendar: .*first line must be"),
@@ -95,3 +100,18 @@ def test_tables_that_have_changed_are_refused(tables):
     (tables / "costs.csv").write_text((tables / "costs.csv").read_text().replace("0,0,1", "0,0,2"))
     with pytest.raises(ConfigError, match=r"^config.offers.checksum: that of the files is "):
         validation.resolve(config)
+
+
+@pytest.mark.parametrize("field", ["calendar", "costs"])
+def test_tables_by_id_do_not_go_with_columns_that_the_seed_draws(field):
+    config = tiny({f"offers.{field}": "no.csv", "history": 3})
+    nothing = make_environment(lambda key, seed: None, initial=0)
+    with pytest.raises(ValueError, match=rf"^{field}: does not go with config.history"):
+        offers.wrap(config, nothing, read=False)
+
+
+def test_the_title_says_what_differs():
+    assert runner.describe(tiny()).endswith("2 seeds")
+    changes = {"delay": 3, "offers.row_budget": 6, "offers.costs": "costs.csv"}
+    told = runner.describe(tiny(changes | {"silence.lowest_rate": 0.3, "told": "at_once"}))
+    assert told.endswith("2 seeds, delay 3, costs, row_budget 6, silence")

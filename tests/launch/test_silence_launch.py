@@ -1,15 +1,17 @@
 """Silence from the command line: who heeds it, what is recorded, and fields that cannot be used."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from launching import load, tiny
 
 from configs import silence
-from launch import experiment, files, runner, tables, validation
+from launch import experiment, files, runner, styles, tables, validation
 from launch.settings import ConfigError
 from smc_jax.policies.heeding import Heeding
+from smc_jax.policies.registry import base_of
 
 SILENT = {"silence.lowest_rate": 0.3}
 
@@ -43,15 +45,16 @@ def test_answers_are_recorded_and_older_files_are_read(tmp_path):
     [({}, False), (SILENT, True), (SILENT | {"silence.heed": False}, False)],
 )
 def test_policies_heed_silence_where_there_is_some(changes, heeds):
-    config = tiny({"policies": "random", **changes})
+    config = tiny({"policies": "greedy", **changes})
 
     def state_of(name):
         loop = experiment.build(config, name)
         begun = loop.reset(np.uint32(0))
         return loop.init(begun)
 
-    assert isinstance(state_of("random"), Heeding) == heeds
-    assert not isinstance(state_of("random_ignoring"), Heeding)
+    assert isinstance(state_of("greedy"), Heeding) == heeds
+    assert not isinstance(state_of("greedy_ignoring"), Heeding)
+    assert not isinstance(state_of("random"), Heeding)  # it reads no probability
 
 
 @pytest.mark.parametrize(
@@ -64,9 +67,27 @@ def test_policies_heed_silence_where_there_is_some(changes, heeds):
         (SILENT | {"once": False}, "silence"),
         (SILENT | {"equalise": True}, "equalise"),
         ({"policies": "greedy_ignoring"}, "policies"),
+        (SILENT | {"policies": "optspace_ignoring", "optspace.rank": 500}, "optspace.rank"),
     ],
 )
 def test_fields_that_cannot_be_used_are_one_line(changes, field):
     with pytest.raises(ConfigError, match=rf"^config\.{field}: ") as caught:
         validation.validate(tiny(changes))
     assert "\n" not in str(caught.value)
+
+
+def test_a_name_from_outside_is_taken_as_it_is():
+    """Only names of POLICIES have the ending taken off."""
+    assert base_of("ids_ignoring") == "ids"
+    assert base_of("mine:made_ignoring") == "mine:made_ignoring"
+    assert base_of("random") == "random"
+    validation._check_silence(tiny({"policies": "mine:made_ignoring_users,random"}))
+
+
+def test_a_policy_that_ignores_silence_is_of_the_family_of_its_own():
+    found = styles.styles_of(["ids", "ids_ignoring", "oracle_ignoring", "oracle"])
+    assert found["ids_ignoring"].colour == found["ids"].colour
+    assert found["oracle_ignoring"].colour == found["oracle"].colour
+    assert len({(style.marker, style.filling) for style in found.values()}) == 4
+    curves = {"oracle_ignoring": SimpleNamespace(regret=np.ones((2, 3)))}
+    assert tables.best_oracle(curves) == "oracle_ignoring"

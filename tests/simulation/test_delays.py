@@ -15,6 +15,7 @@ from smc_jax.policies.base import Policy
 from smc_jax.simulation import environment
 from smc_jax.simulation.loop import make_loop
 from smc_jax.simulation.offers import arrivals, budgets
+from smc_jax.simulation.silence import silent
 from smc_jax.types import Choice
 
 ROWS, COLUMNS, INITIAL, HORIZON = 5, 6, 4, 12
@@ -171,3 +172,17 @@ def test_late_answers_under_offers_that_change(title, settings):
 def test_delays_that_cannot_be_are_refused(settings, told):
     with pytest.raises(ValueError, match=told):
         make_loop(world_of(), spy(), horizon=HORIZON, **settings)
+
+
+@pytest.mark.parametrize("arriving", [False, True])
+def test_where_all_is_pending_a_pick_passes_though_it_can_be_asked_again(arriving):
+    inner = environment.make_environment(synthetic(rows=2, columns=3, true_rank=1), initial=0)
+    inner = arrivals(inner, number=2) if arriving else inner
+    made = silent(inner, ask_again=True)
+    loop = make_loop(made, spy(), horizon=HORIZON, refits=1, told="at_refits")
+    begun = loop.reset(jnp.uint32(3))
+    _, _, steps = jax.jit(loop.advance, static_argnums=1)(begun.carry(loop.init(begun)), 1)
+    assert steps.valid.all()
+    asked = np.asarray(steps.row * 3 + steps.column)[np.asarray(steps.row) >= 0]
+    assert len(asked) == len(set(asked.tolist()))
+    assert len(asked) == 6 or arriving

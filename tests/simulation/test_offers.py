@@ -105,7 +105,7 @@ MADE = {
 
 @pytest.mark.parametrize("title", MADE)
 def test_the_best_under_arrivals_and_under_stock_is_exact(title):
-    entries = np.random.default_rng(0).normal(size=(3, 4)) + 3.0
+    entries = np.abs(np.random.default_rng(0).normal(size=(3, 4)))  # no losses
     environment = MADE[title](make(entries, initial=2))
     assert environment.exact
     best = jax.jit(environment.best, static_argnums=2)
@@ -174,10 +174,12 @@ def test_other_benchmarks_are_upper_bounds_and_say_so(seed):
 
 def test_a_calendar_closes_what_it_says():
     closures = [(0, None, 0, 1), (None, 1, 1, 2), (2, 3, 2, 2), (None, None, 4, 4)]
+    closures += [(1, 0, 4, 2**31 + 5), (1, 0, 2**32, 2**32 + 1)]  # the clock has 32 bits
     environment = calendar(make(np.zeros((3, 4))), closures)
     masks = masks_of(environment, *begin(environment), 6)
     expected = np.ones((6, 3, 4), bool)
     expected[:2, 0] = expected[1:3, :, 1] = expected[2, 2, 3] = expected[4] = False
+    expected[4:, 1, 0] = False
     np.testing.assert_array_equal(masks, expected)
 
 
@@ -288,6 +290,8 @@ def test_rewards_are_values_for_their_costs():
         (lambda e: calendar(e, [(0, 0, 3, 2)]), r"^calendar: the last pick is before"),
         (lambda e: calendar(e, [(-1, 0, 3, 2)]), r"^calendar: row: must not be negative"),
         (lambda e: costs(e, [1.0, 0.0]), r"^costs: must be positive"),
+        (lambda e: costs(e, [1.0, 1e-300]), r"^costs: must be positive"),
+        (lambda e: costs(e, [1.0, 1e-39]), r"^costs: must be positive"),
         (lambda e: begun(costs(e, [1.0, 2.0, 3.0])), r"^costs: have the shape \(3,\)"),
         (lambda e: begun(calendar(e, [(2, None, 0, 1)])), r"^calendar: row 2 is not one of the 2"),
         (lambda e: begun(arrivals(e, weights=[1.0])), r"^weights: must be one a column, 2, got 1"),
@@ -302,3 +306,34 @@ def test_what_cannot_be_offered_is_refused_in_one_line(wrap, told):
 def begun(environment):
     keys, world = begin(environment)
     return environment.offer(keys.offers, world)
+
+
+def test_the_benchmark_is_a_bound_where_there_are_losses():
+    """A policy that empties columns on purpose loses less than one that serves every offer."""
+    entries, arriving = np.array([[-1.0, -2.0, -10.0]]), [[0, 1], [1, 2], [0, 1]]
+    present = np.zeros((3, 3), bool)
+    for pick, columns in enumerate(arriving):
+        present[pick, columns] = True
+    best = best_in_order(entries, present[:, None, :])
+    assert solve(present, entries).sum() == -13.0
+    assert best == -3.0
+    entries = np.random.default_rng(1).normal(size=(1, 4)) - 2.0
+    for wrap in (
+        lambda e: arrivals(e, number=2),
+        lambda e: stock(e, in_stock=0.5, duration=3.0),
+        lambda e: budgets(arrivals(e, number=2), column=1),
+    ):
+        environment = wrap(make(entries))
+        keys, world = begin(environment)
+        rewards = np.asarray(environment.best(keys.offers, world, 5), np.float64)
+        masks = masks_of(environment, keys, world, 5)
+        for t in range(1, 6):
+            assert rewards[:t].sum() >= best_in_order(entries, masks[:t]) - 1e-5
+
+
+def test_two_stocks_are_two_draws():
+    environment = stock(make(np.ones((200, 1))), in_stock=0.5, duration=4.0)
+    keys, world = begin(environment)
+    twice = stock(environment, in_stock=0.5, duration=4.0).offer(keys.offers, world).open.sum()
+    # 50 of 200 rows are in both, with a deviation of 6; in one of them 100.
+    assert 20 < twice < 75

@@ -11,8 +11,9 @@ from scipy import stats
 from smc_jax.policies.random import random
 from smc_jax.simulation import offers as wrappers
 from smc_jax.simulation import silence
-from smc_jax.simulation.environment import make_environment, seed_keys
+from smc_jax.simulation.environment import make_environment, seed_keys, untouched
 from smc_jax.simulation.loop import make_loop
+from smc_jax.simulation.offers import best
 from smc_jax.simulation.problem import Problem
 from smc_jax.types import Choice
 
@@ -185,3 +186,62 @@ def test_who_arrives_may_be_silent_and_nobody_beats_the_best():
 def test_settings_that_mean_nothing_are_refused(settings, name):
     with pytest.raises(ValueError, match=rf"^{name}: "):
         make(np.zeros((2, 2)), **settings)
+
+
+def over(wrap, entries, *, initial=0, **settings):
+    """Silence over another wrapper."""
+    problem = problem_of(entries)
+    inner = make_environment(lambda key, seed: problem, initial=initial)
+    return silence.silent(wrap(inner), **settings)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_refused_ask_uses_up_the_budget_and_nobody_beats_the_best(again):
+    rare = {"lowest_rate": 0.01, "highest_rate": 0.01, "ask_again": again}
+    environment = over(lambda e: wrappers.budgets(e, row=2), np.ones((1, 6)), **rare)
+    keys, world = begin(environment)
+    assert world.silence.patience[0, :3].min() > 0
+    assert environment.exact == (not again)
+    found, ask, earned = environment.best(keys.offers, world, 3), asking(environment, keys), 0.0
+    for number in range(3):
+        world, outcome, step = ask(world, 0, number)
+        earned += float(step.expected)
+        assert step.valid
+        assert bool(outcome.refused) == (number < 2)
+        assert step.row == (0 if number < 2 else -1)  # the budget is used up: a pick passes
+        assert earned <= float(found[: number + 1].sum()) + 1e-6
+    assert step.expected == 0.0
+
+
+def test_an_entry_of_the_design_uses_up_a_budget_once():
+    environment = wrappers.budgets(
+        make_environment(lambda key, seed: problem_of(np.ones((1, 6))), initial=7), row=6
+    )
+    keys, world = begin(environment)
+    distinct = int((world.times > 0).sum())
+    assert distinct < 6  # some were drawn again
+    assert int(environment.offer(keys.offers, world).open.sum()) == 6 - distinct
+
+
+def test_who_is_asked_again_over_costs_is_paid_by_the_cost():
+    entries, cost = np.array([[1.0, 2.0], [3.0, 0.5]]), np.array([10.0, 0.1])
+    environment = over(lambda e: wrappers.costs(e, cost), entries, ask_again=True)
+    keys, world = begin(environment)
+    assert environment.exact
+    value = np.asarray(world.silence.chance) * entries / cost
+    expected = best_by_force(value, np.asarray(world.silence.patience), 5)
+    np.testing.assert_allclose(environment.best(keys.offers, world, 5), expected, rtol=1e-5)
+
+
+def test_a_long_horizon_of_patient_entries_does_not_overflow():
+    world = untouched(problem_of(np.ones((240, 200))))
+    patience = jnp.full((240, 200), int(silence.MOST_REFUSALS))
+    world = world._replace(silence=silence.Silence(jnp.ones((240, 200)), patience))
+    value = jnp.arange(48_000.0).reshape(240, 200)
+    found = silence._best_of_repeated(world, value, 48_000)
+    np.testing.assert_array_equal(found, 47_999.0)
+
+
+def test_no_two_kinds_of_randomness_are_the_same():
+    assert len(set(best.KINDS)) == len(best.KINDS)
+    assert silence.SILENT in best.KINDS

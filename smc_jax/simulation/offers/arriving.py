@@ -30,11 +30,11 @@ def arrivals(
 ) -> Environment:
     """At every step `number` of the columns, at random, are present.
 
-    The best sequence is exact: where one column arrives at a time, the a-th time that a column is
-    here, its a-th largest entry; where several arrive, the best basis of a transversal matroid.
-    Every offer that can be served is, also by a loss, as a policy must serve it. (Where the best
-    sequence has losses in it, and columns run out, a policy that emptied columns on purpose could
-    meet offers with nothing in them, and lose less.)
+    The best sequence is exact where one column arrives at a time: the a-th time that a column is
+    here, its a-th largest entry. Where several arrive, it is the best basis of a transversal
+    matroid, and each loss in it counts as 0: it is exact where there is no loss in it, and an upper
+    bound else. (A policy that empties columns on purpose can meet offers with nothing in them, and
+    lose less than one that serves every offer.)
 
     Args:
       environment: the standing offer.
@@ -85,6 +85,7 @@ def arrivals(
         if number == 1:
             return best_of_each_arrival(present[:, 0], value)
         here = jnp.zeros((horizon, columns), bool)
-        return best_in_groups(here.at[jnp.arange(horizon)[:, None], present].set(True), value)
+        here = here.at[jnp.arange(horizon)[:, None], present].set(True)
+        return jnp.maximum(best_in_groups(here, value), 0.0)
 
     return environment._replace(offer=offer, best=best, standing=False, together=("column",))

@@ -13,8 +13,8 @@ from jax import Array, lax
 
 from smc_jax.simulation.environment import Environment, World
 
-# Each wrapper has randomness of its own.
-ARRIVALS, CLOSED, STOCK, ACTIVITY = 1, 2, 3, 4
+# All kinds of randomness that wrappers have, also of silence: no two have the same number.
+KINDS = ARRIVALS, CLOSED, STOCK, ACTIVITY, SILENT = 1, 2, 3, 4, 5
 
 
 def needs_once(name: str, environment: Environment) -> None:
@@ -157,6 +157,6 @@ def at_clocks(function, clock: Array, horizon: int):  # type: ignore[no-untyped-
     return lax.map(function, clock + jnp.arange(horizon), batch_size=256)
 
 
-def own_key(key: Array, wrapper: int) -> Array:
-    """The randomness of one kind of wrapper."""
-    return jax.random.fold_in(key, wrapper)
+def own_key(key: Array, kind: int, before: int = 0) -> Array:
+    """The randomness of a wrapper of this kind, where so many of the kind are within it."""
+    return jax.random.fold_in(key, kind + before * len(KINDS))

@@ -20,9 +20,11 @@ def budgets(
 ) -> Environment:
     """The entries of a row, or of a column, close when it was chosen as often as it can bear.
 
-    The answers of the initial design count. A budget of one side is part of the best sequence as
-    it is where the entries of that side are on offer together: without other wrappers, a column's
-    among arrivals, a row's where rows are in stock. Else the best sequence is an upper bound.
+    Every ask counts, also one that was refused (see `simulation.silence`) and those of the initial
+    design, in which an answered entry counts once, however often it was drawn. A budget of one
+    side is part of the best sequence as it is where the entries of that side are on offer together:
+    without other wrappers, a column's among arrivals, a row's where rows are in stock. Else the
+    best sequence is an upper bound.
 
     Args:
       environment: what is offered otherwise.
@@ -40,7 +42,8 @@ def budgets(
 
     def left(world: World, side: str) -> Array:
         """The choices that rows [D, 1], or columns [1, N], still bear."""
-        used = world.times.sum(across[side], keepdims=True)
+        asks = jnp.minimum(world.times, 1) + world.data.times_refused().astype(world.times.dtype)
+        used = asks.sum(across[side], keepdims=True)
         return jnp.maximum(sides[side] - used, 0)
 
     def offer(key: Array, world: World) -> Offer:

@@ -27,8 +27,14 @@ from smc_jax.types import Offer
 Closed = Callable[[Array, Array, tuple[int, ...]], Array]  # (key, clock, shape [D, N]) -> closed
 
 
-def _closing(environment: Environment, closed: Closed) -> Environment:
-    """Entries that are closed at a time, all of them a function of the key and the time."""
+def _closing(environment: Environment, closed: Closed, kinds: tuple[int, ...] = ()) -> Environment:
+    """Entries that are closed at a time, all of them a function of the key and the time.
+
+    Args:
+      environment: what is offered otherwise.
+      closed: which entries are.
+      kinds: of the randomness in it.
+    """
 
     def offer(key: Array, world: World) -> Offer:
         whole = environment.offer(key, world).everyone()
@@ -47,7 +53,14 @@ def _closing(environment: Environment, closed: Closed) -> Environment:
         within = gains(environment.best(key, world, horizon))
         return increments(gains(each), largest_gains(value, horizon), within)
 
-    return environment._replace(offer=offer, best=best, standing=False, exact=False, together=())
+    return environment._replace(
+        offer=offer,
+        best=best,
+        standing=False,
+        exact=False,
+        together=(),
+        kinds=environment.kinds + kinds,
+    )
 
 
 def restricted(environment: Environment, closed: Callable[[Array, Array], Array]) -> Environment:
@@ -59,7 +72,12 @@ def restricted(environment: Environment, closed: Callable[[Array, Array], Array]
         booleans that broadcast against [D, N]: [D, 1] for rows, [N] for columns.
     """
     needs_once("restricted", environment)
-    return _closing(environment, lambda key, clock, shape: closed(own_key(key, CLOSED), clock))
+    before = environment.kinds.count(CLOSED)
+
+    def shut(key: Array, clock: Array, shape: tuple[int, ...]) -> Array:
+        return closed(own_key(key, CLOSED, before), clock)
+
+    return _closing(environment, shut, (CLOSED,))
 
 
 def stock(environment: Environment, *, in_stock: float, duration: float = 100.0) -> Environment:
@@ -67,8 +85,8 @@ def stock(environment: Environment, *, in_stock: float, duration: float = 100.0)
 
     The time of a row is cut into periods of duration (1 - in_stock) picks, from a phase of its
     own, and in each of them it is in stock or not, independently: a row that came stays for
-    `duration` picks on average. Where nothing else is closed, the best sequence is exact, in the
-    sense of `arrivals`; else it is an upper bound.
+    `duration` picks on average. Where nothing else is closed, the best sequence is exact as that of
+    several `arrivals` is; else it is an upper bound.
 
     Args:
       environment: what is offered otherwise.
@@ -82,11 +100,11 @@ def stock(environment: Environment, *, in_stock: float, duration: float = 100.0)
         raise ValueError(
             f"duration: must be at least 1 / (1 - in_stock) = {shortest:g}, got {duration!r}"
         )
-    period = duration * (1.0 - in_stock)
+    period, before = duration * (1.0 - in_stock), environment.kinds.count(STOCK)
 
     def out(key: Array, clock: Array, shape: tuple[int, ...]) -> Array:
         """Which rows [D, 1] are out of stock."""
-        row_keys = jax.random.split(own_key(key, STOCK), shape[0])
+        row_keys = jax.random.split(own_key(key, STOCK, before), shape[0])
 
         def one(key: Array) -> Array:
             phase_key, period_key = jax.random.split(key)
@@ -95,19 +113,20 @@ def stock(environment: Environment, *, in_stock: float, duration: float = 100.0)
 
         return jax.vmap(one)(row_keys)[:, None]
 
-    made = _closing(environment, out)
+    made = _closing(environment, out, (STOCK,))
     if not environment.standing:
         return made
 
     def best(key: Array, world: World, horizon: int) -> Array:
         value = open_values(environment, world)
         absent = at_clocks(lambda t: out(key, t, value.shape)[:, 0], world.clock, horizon)
-        return best_in_groups(~absent, value.T)
+        return jnp.maximum(best_in_groups(~absent, value.T), 0.0)
 
     return made._replace(best=best, exact=True, together=("row",))
 
 
 Closure = tuple[int | None, int | None, int, int]
+LAST_PICK = 2**31 - 1  # the clock has 32 bits
 
 
 def calendar(environment: Environment, closures: Sequence[Closure]) -> Environment:
@@ -130,6 +149,7 @@ def calendar(environment: Environment, closures: Sequence[Closure]) -> Environme
     table = np.array(
         [[-1 if x is None else x for x in closure] for closure in closures], int
     ).reshape(-1, 4)
+    table[:, 2:] = np.minimum(table[:, 2:], LAST_PICK)
 
     def closed(key: Array, clock: Array, shape: tuple[int, ...]) -> Array:
         del key

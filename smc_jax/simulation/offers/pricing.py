@@ -5,6 +5,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
+from smc_jax.checks import can_be_cost
 from smc_jax.simulation.environment import Environment, World
 from smc_jax.types import Offer
 
@@ -18,9 +19,10 @@ def costs(environment: Environment, cost: ArrayLike) -> Environment:
     Args:
       environment: what is offered.
       cost: positive numbers that broadcast against [D, N]: [D, 1] one a row, [N] one a column.
+        Neither they nor 1 / cost may be beyond the numbers of 32 bits.
     """
     given = np.asarray(cost, float)
-    if given.ndim > 2 or not (np.isfinite(given) & (given > 0)).all():
+    if given.ndim > 2 or not can_be_cost(given).all():
         raise ValueError("costs: must be positive numbers, one for each entry, row or column")
 
     def price(world: World) -> Array:
