@@ -71,6 +71,26 @@ def sweep(
     return sample_noise(keys[5], state, data, prior)
 
 
+def begin(
+    key: Array, data: Observations, model: Model, start: Start, prior: Prior, features: Features
+) -> State:
+    """The first state of a chain: parameters where they start, latents and weights at zero."""
+    parameters = model.constrain(start(key, data))
+    shared = parameters.loadings.mean(0) if prior.common > 0.0 else jnp.zeros(model.rank)
+    latents = jnp.zeros((data.columns, model.rank + prior.offsets))
+    moved = model.rank + prior.intercepts, model.rank + prior.offsets
+    known = zip((features.rows, features.columns), moved, strict=True)
+    rows, columns = (x if x is None else Weights.none(x, number) for x, number in known)
+    if columns is not None:
+        parameters = parameters._replace(latent_means=latents)
+    if features.entries is not None:
+        prediction = jnp.asarray(features.entries, latents.dtype).T
+        parameters = parameters._replace(
+            prediction_weight=jnp.zeros((), latents.dtype), prediction=prediction
+        )
+    return State(parameters, shared, latents, rows, columns)
+
+
 def signed_gibbs(
     model: Model,
     start: Start,
@@ -106,25 +126,10 @@ def signed_gibbs(
     if not settings.residual and features.rows is None:
         raise ValueError("model.residual: False needs features of the rows")
 
-    def begin(key: Array, data: Observations) -> State:
-        parameters = model.constrain(start(key, data))
-        shared = parameters.loadings.mean(0) if settings.common > 0.0 else jnp.zeros(model.rank)
-        latents = jnp.zeros((data.columns, model.rank + settings.offsets))
-        moved = model.rank + settings.intercepts, model.rank + settings.offsets
-        known = zip((features.rows, features.columns), moved, strict=True)
-        rows, columns = (x if x is None else Weights.none(x, number) for x, number in known)
-        if columns is not None:
-            parameters = parameters._replace(latent_means=latents)
-        if features.entries is not None:
-            prediction = jnp.asarray(features.entries, latents.dtype).T
-            parameters = parameters._replace(
-                prediction_weight=jnp.zeros((), latents.dtype), prediction=prediction
-            )
-        return State(parameters, shared, latents, rows, columns)
-
     def init(key: Array, data: Observations, prior: Chains | None = None) -> Chains:
         check_features(features, data)
-        states = jax.vmap(begin, in_axes=(0, None))(jax.random.split(key, chains), data)
+        keys = jax.random.split(key, chains)
+        states = jax.vmap(lambda key: begin(key, data, model, start, settings, features))(keys)
         repeats = draws // chains
         stored = jax.tree.map(lambda x: jnp.concatenate([x] * repeats), states.parameters)
         begun = Chains(states, stored, jnp.zeros((), int))
