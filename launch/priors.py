@@ -43,7 +43,7 @@ def check_prior(config: ConfigDict) -> None:
         return
     if config.data == "synthetic":
         raise ConfigError("config.history: is for recorded data; set it to 0, or set config.prior")
-    for field in ("prior", "column_features"):
+    for field in ("prior", "column_features", "entry_prediction"):
         if config[field] is not None:
             raise ConfigError(
                 f"config.{field}: does not go with config.history, whose columns the seed draws;"

@@ -188,10 +188,12 @@ def _parameters(found: dict[str, np.ndarray], *, optional: bool) -> Parameters:
         "intercepts": (1,),
         "offsets": (1,),
     }
-    axes |= {"noise_scales": (0, 1), "latent_means": (0, 2)}
+    axes |= {"noise_scales": (0, 1), "latent_means": (0, 2), "prediction": (2,)}
+    axes |= {"row_weights": (2,), "column_weights": (2,)}
     for name in Parameters._fields:
         if name not in found:
-            if not optional or name == "loadings":
+            needed = not optional and name not in Parameters._field_defaults
+            if needed or name == "loadings":
                 raise KeyError(name)
         elif found[name].ndim not in axes.get(name, (0,)):
             raise ValueError(f"{name} has the shape {found[name].shape}")

@@ -128,6 +128,9 @@ PRIORS = {
     "fit": lambda: EarlierFit.of(made(intercepts=True)[2].init(KEY, FIRST), temper=0.5),
     "standardised": lambda: EarlierFit.of(standardised(made()[2]).init(KEY, FIRST)),
     "told": lambda: Parameters.plain(jnp.ones((6, 2)), jnp.ones(())),
+    "told with a prediction": lambda: Parameters.plain(jnp.ones((6, 2)), jnp.ones(()))._replace(
+        prediction_weight=jnp.ones(()), prediction=jnp.ones((5, 6))
+    ),
 }
 IDS = list("abcdef")
 
@@ -146,7 +149,7 @@ def test_a_prior_survives_its_file(name, tmp_path):
             np.testing.assert_array_equal(one[array], two[array])
     turned = saved.of_rows(IDS[::-1])
     assert turned.row_ids == tuple(IDS[::-1])
-    if name == "told":
+    if name.startswith("told"):
         np.testing.assert_array_equal(turned.prior.loadings, prior.loadings[::-1])
     if name == "history":
         fewer = saved.of_rows(["c", "new"]).prior.data

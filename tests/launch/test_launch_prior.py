@@ -102,9 +102,11 @@ def test_files_that_are_no_prior_of_these_data_are_refused(tables, tmp_path):
     config.update({"prior": None, "history": COLUMNS})
     with pytest.raises(ConfigError, match=r"^config\.history: must be below 10, the columns of"):
         validation.resolve(config)
-    config.update({"history": 3, "column_features": "x.csv"})
-    with pytest.raises(ConfigError, match=r"^config\.column_features: does not go with config\.hi"):
-        validation.resolve(config)
+    config.history = 3
+    for field in ("column_features", "entry_prediction"):
+        config.update({"column_features": None, "entry_prediction": None, field: "x.csv"})
+        with pytest.raises(ConfigError, match=rf"^config\.{field}: does not go with config\.hist"):
+            validation.resolve(config)
 
 
 def test_the_seed_draws_history_and_the_new_columns_stay():
