@@ -191,7 +191,9 @@ def hamiltonian(
         fit = informed_by(fit, prior) if known else fit  # type: ignore[arg-type]
         fit = inference.run(fit_key, fit, data, first_steps)
         begun = from_fit(draw_key, model, fit.q, chains=chains, draws=draws)
-        begun = begun._replace(earlier=fit.earlier)
+        # What was a part of the prior of chains still is.
+        earlier = prior.earlier if isinstance(prior, Chains) else fit.earlier
+        begun = begun._replace(earlier=earlier)
         return begun if known else earlier_or(begun, prior, "Hamiltonian")
 
     def refit(key: Array, state: Chains, data: Observations) -> Chains:
