@@ -120,8 +120,8 @@ def _coordinates_of_sparse(table: sparse.csr_array, name: str) -> np.ndarray:
     off = products.mean(0)  # of each line with the mean line
     centred = products - off - off[:, None] + off.mean()
     largest = np.abs(table.data).max(initial=0.0)
-    # The products are rounded, so that a feature is the root of what is lost in the largest one.
-    lost = np.finfo(float).eps * len(products) * products.diagonal().max(initial=0.0)
+    # The products, and their centring, are rounded several times; a score is a root of theirs.
+    lost = 16 * np.finfo(float).eps * len(products) * products.diagonal().max(initial=0.0)
     found = _scores_of_products(centred)
     return _scaled(found, np.prod(table.shape), largest, name, float(np.sqrt(lost)))
 
