@@ -83,7 +83,7 @@ def _table(
     )
 
 
-def _read_columns(config: ConfigDict) -> Columns:
+def read_columns(config: ConfigDict) -> Columns:
     """Names in the table's header, or positions."""
     parts = [part.strip() for part in config.read_columns.split(",")]
     if len(parts) != 3 or not all(parts) or len(set(parts)) < 3:
@@ -105,12 +105,12 @@ def check_table(config: ConfigDict) -> None:
         one_of("duplicates", config.duplicates, DUPLICATES)
     except ValueError as error:
         raise ConfigError(f"config.{error}") from error
-    _read_columns(config)
+    read_columns(config)
 
 
 def _read(config: ConfigDict) -> tuple[Ratings, str]:
     """The whole table and its checksum; ConfigError where it cannot be read."""
-    columns = _read_columns(config)
+    columns = read_columns(config)
     try:
         checksum = pooch.file_hash(str(Path(config.path).expanduser()), "sha256")
         if config.checksum not in (None, checksum):
@@ -175,7 +175,7 @@ def table_block(config: ConfigDict) -> Ratings:
 
     The config is one that `fill_in` returned.
     """
-    columns = _read_columns(config)
+    columns = read_columns(config)
     ratings = _table(config.path, columns, config.duplicates, config.encoding, config.checksum)
     return densest_block(ratings, config.rows, config.columns + config.history)
 

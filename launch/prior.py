@@ -19,7 +19,7 @@ from ml_collections import config_flags
 from launch import data, experiment, validation
 from launch.command import fail, one_line, parse
 from launch.files import write
-from launch.priors import WITH_IDS
+from launch.priors import WITH_IDS, check_fit
 from launch.usage import usage_with_fields
 from smc_jax import priors
 from smc_jax.beliefs.earlier import EarlierFit
@@ -47,6 +47,8 @@ def main(arguments: Sequence[str]) -> None:
         # Nothing is chosen: the data need not have room for a horizon.
         wanted.update({"horizon": 1, "refits": 1, "asked": 1, "initial_fraction": 0.0})
         config = validation.resolve(wanted)
+        if KIND.value == "fit":
+            check_fit(config)
         seed = config.first_seed
         keys = seed_keys(seed)
         problem = data.make_data(config)(keys.problem, seed)
@@ -56,9 +58,9 @@ def main(arguments: Sequence[str]) -> None:
             belief = experiment.make_belief(config, "svi")
             fit = jax.jit(lambda: belief.refit(keys.policy, belief.init(keys.init, seen), seen))()
             prior = EarlierFit.of(fit)
-        ids = data.ids_of(config)[0] if config.data in WITH_IDS else None
+        ids = data.ids_of(config) if config.data in WITH_IDS else ()
         try:
-            write(Path(OUT.value), lambda file: priors.save(file, prior, ids))
+            write(Path(OUT.value), lambda file: priors.save(file, prior, *ids))
         except OSError as error:
             fail(f"out: cannot write {OUT.value}: {error.strerror}")
     number = int(problem.available.sum())

@@ -9,7 +9,8 @@ import numpy as np
 import pooch
 from ml_collections import ConfigDict
 
-from launch.data import ids_of
+from launch.data import ids_of, read_columns
+from launch.features import ENTRIES, SIDES
 from launch.settings import ConfigError
 from smc_jax import priors
 from smc_jax.beliefs.earlier import EarlierFit
@@ -43,11 +44,21 @@ def check_prior(config: ConfigDict) -> None:
         return
     if config.data == "synthetic":
         raise ConfigError("config.history: is for recorded data; set it to 0, or set config.prior")
-    for field in ("prior", "column_features"):
+    for field in ("prior", "column_features", "entry_prediction"):
         if config[field] is not None:
             raise ConfigError(
                 f"config.{field}: does not go with config.history, whose columns the seed draws;"
                 " set one of the two"
+            )
+
+
+def check_fit(config: ConfigDict) -> None:
+    """Raises ConfigError where the fit that is written as a prior would lack what is known."""
+    for field in (*SIDES, ENTRIES):
+        if config[field] is not None:
+            raise ConfigError(
+                f"config.{field}: a fit is written without features; leave it out, or give"
+                " --kind=history"
             )
 
 
@@ -100,17 +111,22 @@ def history_of(ratings: Ratings, row_ids: np.ndarray, column_ids: np.ndarray) ->
 
     Rows that the data do not have are left out; of rows that it does not have it says nothing.
     """
-    same = sorted(set(map(str, ratings.column_ids)) & set(map(str, column_ids)))
-    if same:
-        raise ConfigError(
-            f"config.prior: {len(same)} of its columns are columns of the data, the first is"
-            f" {same[0]!r}; history is of other columns: leave them out"
-        )
+    _refuse_same(ratings.column_ids, column_ids)
     place = {str(name): number for number, name in enumerate(ratings.row_ids)}
     found = np.asarray([place.get(str(name), -1) for name in row_ids])
     if (found < 0).all():
         raise ConfigError(f"config.prior: none of its rows is one of the data, as {row_ids[0]!r}")
     return Observations.from_matrix(*ratings.dense()).at_rows(jnp.asarray(found))
+
+
+def _refuse_same(known: Any, column_ids: np.ndarray) -> None:
+    """Refuses what is known of columns that the data have too."""
+    same = sorted(set(map(str, known)) & set(map(str, column_ids)))
+    if same:
+        raise ConfigError(
+            f"config.prior: {len(same)} of its columns are columns of the data, the first is"
+            f" {same[0]!r}; history is of other columns: leave them out"
+        )
 
 
 def _table(config: ConfigDict, path: Path) -> History:
@@ -119,7 +135,10 @@ def _table(config: ConfigDict, path: Path) -> History:
             f"config.prior: the rows of {config.data} have no ids, by which those of a table are"
             " found; give a prior that python -m launch.prior wrote"
         )
-    ratings = read_table(path, duplicates="mean")
+    layout: dict[str, Any] = {}
+    if config.data == "table":  # of which history is a further file, laid out alike
+        layout = {"columns": read_columns(config), "encoding": config.encoding}
+    ratings = read_table(path, duplicates="mean", **layout)
     data = history_of(ratings, *ids_of(config))
     return History.of(data, temper=config.prior_temper)
 
@@ -127,7 +146,9 @@ def _table(config: ConfigDict, path: Path) -> History:
 def _saved(config: ConfigDict, path: Path) -> Any:
     saved = priors.load(path)
     if config.data in WITH_IDS:
-        saved = saved.of_rows(ids_of(config)[0])
+        row_ids, column_ids = ids_of(config)
+        _refuse_same(saved.column_ids or (), column_ids)
+        saved = saved.of_rows(row_ids)
     elif priors.rows_of(saved.prior) != config.rows:
         rows = priors.rows_of(saved.prior)
         raise ConfigError(f"config.prior: it has {rows} rows, but config.rows is {config.rows}")

@@ -303,6 +303,8 @@ def check_policies(config: ConfigDict) -> None:
         equalised(make_policy("random", setting), strength=config.equalise_strength)
     once = config.once or not config.equalise
     _require(once, config, "equalise", "is for entries that are chosen once: set once=True")
+    alone = config.entry_prediction is None or not config.equalise
+    _require(alone, config, "equalise", "must be False with config.entry_prediction")
     for name in POLICIES:
         with naming(config, name if name in config else None):
             make_policy(name, setting, **policy_settings(config, name))

@@ -3,8 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from jax.typing import ArrayLike
+
 from smc_jax.beliefs.base import Belief
 from smc_jax.beliefs.hamiltonian import hamiltonian
+from smc_jax.beliefs.history import heeding_history
 from smc_jax.beliefs.signed_gibbs import signed_gibbs
 from smc_jax.beliefs.starts import STARTS
 from smc_jax.beliefs.units import standardised
@@ -63,17 +66,27 @@ def fitted_belief(
     chains = method == "mcmc" and prior.signed
     if not (prior.settings["residual"] or (chains and known.rows is not None)):
         raise ValueError("model.residual: False needs method=mcmc and features of the rows")
-    prior = prior if chains else informed(prior, known)
-    begin = STARTS[start](prior)
     rate = () if learning_rate is None else (learning_rate,)
-    fit = svi(model=prior, optimiser=OPTIMISERS[optimiser](*rate), **inference)
-    if method == "svi":
-        belief = variational(prior, begin, fit, first_steps=first_steps, steps=steps)
-    elif chains:
-        belief = signed_gibbs(prior, begin, known, **(gibbs or {}))
-    else:
-        belief = hamiltonian(prior, begin, fit, first_steps=first_steps, **(hmc or {}))
-    return standardised(belief) if standardise else belief
+    gradient = OPTIMISERS[optimiser](*rate)
+
+    def made(known: Features) -> Belief:
+        own = prior if chains else informed(prior, known)
+        begin, fit = STARTS[start](own), svi(model=own, optimiser=gradient, **inference)
+        if chains:
+            return signed_gibbs(own, begin, known, **(gibbs or {}))
+        if method == "svi":
+            belief = variational(own, begin, fit, first_steps=first_steps, steps=steps)
+        else:
+            belief = hamiltonian(own, begin, fit, first_steps=first_steps, **(hmc or {}))
+        if not known.known():
+            return belief
+
+        def beside(table: ArrayLike | None, number: int) -> Belief:
+            return made(known.beside(table, number))
+
+        return heeding_history(belief._replace(beside=beside))
+
+    return standardised(made(known)) if standardise else made(known)
 
 
 class Preset(NamedTuple):

@@ -26,6 +26,7 @@ class Saved(NamedTuple):
 
     prior: History | EarlierFit | Parameters
     row_ids: tuple[str, ...] | None  # of the rows [D], where they are known
+    column_ids: tuple[str, ...] | None = None  # of the columns that it was made of
 
     def of_rows(self, ids: Sequence[Any] | np.ndarray) -> "Saved":
         """The same prior for rows of these ids, in their order.
@@ -49,13 +50,13 @@ class Saved(NamedTuple):
         found = np.asarray([place.get(name, -1) for name in wanted])
         if isinstance(self.prior, History):
             data = self.prior.data.at_rows(jnp.asarray(found))
-            return Saved(self.prior._replace(data=data), tuple(wanted))
+            return self._replace(prior=self.prior._replace(data=data), row_ids=tuple(wanted))
         if missing or len(self.row_ids) != len(wanted):
             raise ValueError(
                 f"prior: a fit needs the rows that it was made of; {len(missing)} of {len(wanted)}"
                 " rows are not in it: hand over the table itself, as history"
             )
-        return Saved(_rows_taken(self.prior, found), tuple(wanted))
+        return self._replace(prior=_rows_taken(self.prior, found), row_ids=tuple(wanted))
 
 
 def rows_of(prior: History | EarlierFit | Parameters) -> int:
@@ -67,13 +68,16 @@ def rows_of(prior: History | EarlierFit | Parameters) -> int:
     return prior.loadings.shape[0]
 
 
-def save(path: str | PathLike[str] | BinaryIO, prior: Any, row_ids: Any = None) -> None:
+def save(
+    path: str | PathLike[str] | BinaryIO, prior: Any, row_ids: Any = None, column_ids: Any = None
+) -> None:
     """Writes a prior: a `History`, an `EarlierFit` or, told by somebody, `Parameters`.
 
     Args:
       path: of the file, or a file that is open for writing.
       prior: what a belief takes as its prior.
       row_ids: of its rows, which then need not be those of a later matrix, nor in their order.
+      column_ids: of the columns that it was made of, so that a later matrix can refuse them.
     """
     arrays: dict[str, Any] = {"version": VERSION}
     if isinstance(prior, History):
@@ -95,6 +99,8 @@ def save(path: str | PathLike[str] | BinaryIO, prior: Any, row_ids: Any = None) 
     if row_ids is not None:
         names = _checked_ids([str(one) for one in row_ids], rows_of(prior))
         arrays["row_ids"] = np.asarray(names, np.str_)
+    if column_ids is not None:
+        arrays["column_ids"] = np.asarray([str(one) for one in column_ids], np.str_)
     arrays = {name: np.asarray(value) for name, value in arrays.items()}
     if isinstance(path, str | PathLike):
         with Path(path).open("wb") as file:  # NumPy would add a suffix to a name
@@ -129,18 +135,28 @@ def _read(arrays: dict[str, np.ndarray]) -> Saved:
     if kind not in KINDS:
         raise ValueError(f"is of the kind {kind!r}, not one of {', '.join(KINDS)}")
     for name, value in arrays.items():
-        if name not in ("kind", "row_ids") and value.dtype.kind not in "fiu":
+        if name not in ("kind", *_IDS) and value.dtype.kind not in "fiu":
             raise ValueError(f"{name} must be numbers, got {value.dtype}")
         if value.dtype.kind == "f" and not np.isfinite(value).all():
             raise ValueError(f"{name} has numbers that are not finite")
     readers: dict[str, Any] = {"history": _history, "fit": _fit, "told": _told}
     prior = readers[kind](arrays)
-    names = None
-    if "row_ids" in arrays:
-        if arrays["row_ids"].dtype.kind != "U" or arrays["row_ids"].ndim != 1:
-            raise ValueError("row_ids must be a list of texts")
-        names = _checked_ids(arrays["row_ids"].tolist(), rows_of(prior))
-    return Saved(prior, names)
+    rows, columns = (_ids(arrays, name) for name in _IDS)
+    if rows is not None:
+        rows = _checked_ids(list(rows), rows_of(prior))
+    return Saved(prior, rows, columns)
+
+
+_IDS = ("row_ids", "column_ids")
+
+
+def _ids(arrays: dict[str, np.ndarray], name: str) -> tuple[str, ...] | None:
+    found = arrays.get(name)
+    if found is None:
+        return None
+    if found.dtype.kind != "U" or found.ndim != 1:
+        raise ValueError(f"{name} must be a list of texts")
+    return tuple(found.tolist())
 
 
 def _history(arrays: dict[str, np.ndarray]) -> History:
@@ -188,17 +204,19 @@ def _parameters(found: dict[str, np.ndarray], *, optional: bool) -> Parameters:
         "intercepts": (1,),
         "offsets": (1,),
     }
-    axes |= {"noise_scales": (0, 1), "latent_means": (0, 2)}
+    axes |= {"noise_scales": (0, 1), "latent_means": (0, 2), "prediction": (2,)}
+    axes |= {"row_weights": (2,), "column_weights": (2,)}
     for name in Parameters._fields:
         if name not in found:
-            if not optional or name == "loadings":
+            needed = not optional and name not in Parameters._field_defaults
+            if needed or name == "loadings":
                 raise KeyError(name)
         elif found[name].ndim not in axes.get(name, (0,)):
             raise ValueError(f"{name} has the shape {found[name].shape}")
     d, k = found["loadings"].shape
-    for name, size in (("strengths", k), ("intercepts", d)):
-        if name in found and len(found[name]) != size:
-            raise ValueError(f"{name} has {len(found[name])} numbers, but {size} are needed")
+    for name, size in (("strengths", k), ("intercepts", d), ("prediction", d)):
+        if name in found and found[name].shape[-1] != size:
+            raise ValueError(f"{name} has {found[name].shape[-1]} numbers, but {size} are needed")
     each = {name: jnp.asarray(value, float) for name, value in found.items()}
     return Parameters(**{name: each.get(name) for name in Parameters._fields})  # type: ignore[arg-type]
 
@@ -210,6 +228,8 @@ def _rows_taken(prior: Any, rows: np.ndarray) -> Any:
         moved = {"loadings": one.loadings[rows]}
         if one.intercepts is not None:
             moved["intercepts"] = one.intercepts[rows]
+        if one.prediction is not None:
+            moved["prediction"] = one.prediction[:, rows]
         return one._replace(**moved)
 
     if isinstance(prior, Parameters):

@@ -187,12 +187,12 @@ def hamiltonian(
     def init(key: Array, data: Observations, prior: Chains | EarlierFit | None = None) -> Chains:
         start_key, fit_key, draw_key = jax.random.split(key, 3)
         fit = inference.init(start(start_key, data))
-        known = isinstance(prior, EarlierFit)
-        fit = informed_by(fit, prior) if known else fit  # type: ignore[arg-type]
+        if isinstance(prior, EarlierFit):
+            fit, prior = informed_by(fit, prior), None
         fit = inference.run(fit_key, fit, data, first_steps)
         begun = from_fit(draw_key, model, fit.q, chains=chains, draws=draws)
-        begun = begun._replace(earlier=fit.earlier)
-        return begun if known else earlier_or(begun, prior, "Hamiltonian")
+        kept = prior if isinstance(prior, Chains) else fit  # whose part of the prior stays
+        return earlier_or(begun._replace(earlier=kept.earlier), prior, "Hamiltonian")
 
     def refit(key: Array, state: Chains, data: Observations) -> Chains:
         unravel = _unravel(model, state.draws)

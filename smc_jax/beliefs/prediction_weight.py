@@ -35,7 +35,8 @@ def sample_prediction_weight(key: Array, given: Parameters, data: Observations) 
     field = as_values.field(w, nothing, variance)
     mean = jnp.einsum("nkl,ln->kn", latents.covariance, field)
     of_prediction = as_values.misfit(w, nothing, mean).residual
-    weighed = of_prediction / jnp.maximum(data.times_seen(), 1.0) / variance
+    times = data.times_seen()  # fractions of one in tempered history
+    weighed = of_prediction / jnp.where(times > 0.0, times, 1.0) / variance
     moved = (latents.mean - given.latent_means).T
 
     rate = 0.5 * (1.0 + given.prediction_weight**2)

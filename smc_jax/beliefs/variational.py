@@ -272,6 +272,8 @@ def variational(
         begun = inference.init(start(key, data))
         if isinstance(prior, EarlierFit):
             return informed_by(begun, prior)
+        if isinstance(prior, Fit):  # what was a part of its prior still is
+            begun = begun._replace(earlier=prior.earlier)
         return earlier_or(begun, prior, "variational")
 
     def refit(key: Array, fit: Fit, data: Observations) -> Fit:

@@ -1,6 +1,6 @@
 """Predictions of the values from elsewhere, by ids: a docking score, another model's output."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from os import PathLike
 from pathlib import Path
 
@@ -31,10 +31,10 @@ def read_prediction(
     (_, header), *lines = read_lines(Path(path))
     rows, columns = ({str(one): i for i, one in enumerate(ids)} for ids in (row_ids, column_ids))
     found = np.full((len(rows), len(columns)), np.nan)
-    turned = not any(name in columns for name in header[1:])
-    side = rows if turned else columns
-    if any(name in side for name in header[1:]):
-        named = columns if turned else rows
+    upper, lower = header[1:], [fields[0] for _, fields in lines]
+    if any(name in columns or name in rows for name in upper):
+        turned = _is_turned(upper, lower, rows, columns, f"{path}, line 1")
+        named, side = (columns, rows) if turned else (rows, columns)
         view = found.T if turned else found
         if len(set(header[1:])) < len(header) - 1:
             raise DataError(f"{path}, line 1: an id occurs twice")
@@ -59,6 +59,31 @@ def read_prediction(
         example = f"{next(iter(rows))!r} and {next(iter(columns))!r}"
         raise DataError(f"{path}: predicts no entry of the matrix, whose ids are such as {example}")
     return found
+
+
+def _is_turned(
+    upper: Sequence[str],
+    lower: Sequence[str],
+    rows: Container[str],
+    columns: Container[str],
+    place: str,
+) -> bool:
+    """Whether the first line has ids of rows: the way in which more entries are found.
+
+    Numeric ids may be those of rows and of columns.
+    """
+
+    def among(names: Sequence[str], ids: Container[str]) -> int:
+        return sum(name in ids for name in names)
+
+    straight = among(upper, columns) * among(lower, rows)
+    turned = among(upper, rows) * among(lower, columns)
+    if straight == turned > 0:
+        raise DataError(
+            f"{place}: its ids are those of rows and of columns alike; write three columns: row,"
+            " column and prediction"
+        )
+    return turned > straight
 
 
 def _put(matrix: np.ndarray, row: int, column: int, text: str, place: str) -> None:

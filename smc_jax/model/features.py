@@ -32,16 +32,19 @@ class Features(NamedTuple):
         return any(table is not None for table in self)
 
     def beside(self, table: ArrayLike | None, number: int) -> "Features":
-        """The same with that many columns more, of which nothing is predicted.
+        """The same with that many columns more, of which nothing is predicted beyond their rows.
 
-        Without a table [M, Q] of coordinates they are average ones.
+        The data have b_d + a q_dn, whose mean over the columns of a row is no b_d: a column of
+        history has it too, or b would be torn between the two and a with it. Without a table
+        [M, Q] of coordinates the columns are average ones.
         """
         if self.columns is None and table is not None:
             raise ValueError("features: the belief knows no features of columns")
         found = self
         if self.entries is not None:
             entries = jnp.asarray(self.entries, float)
-            found = found._replace(entries=jnp.pad(entries, ((0, 0), (0, number))))
+            usual = jnp.repeat(entries.mean(1, keepdims=True), number, axis=1)
+            found = found._replace(entries=jnp.concatenate([entries, usual], axis=1))
         if self.columns is None:
             return found
         own = jnp.asarray(self.columns, float)
@@ -117,7 +120,10 @@ def _coordinates_of_sparse(table: sparse.csr_array, name: str) -> np.ndarray:
     off = products.mean(0)  # of each line with the mean line
     centred = products - off - off[:, None] + off.mean()
     largest = np.abs(table.data).max(initial=0.0)
-    return _scaled(_scores_of_products(centred), np.prod(table.shape), largest, name)
+    # The products, and their centring, are rounded several times; a score is a root of theirs.
+    lost = 16 * np.finfo(float).eps * len(products) * products.diagonal().max(initial=0.0)
+    found = _scores_of_products(centred)
+    return _scaled(found, np.prod(table.shape), largest, name, float(np.sqrt(lost)))
 
 
 def _scores_of_products(products: np.ndarray) -> np.ndarray:
@@ -126,11 +132,13 @@ def _scores_of_products(products: np.ndarray) -> np.ndarray:
     return vectors[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0.0))
 
 
-def _scaled(scores: np.ndarray, size: int, largest: float, name: str) -> np.ndarray:
+def _scaled(
+    scores: np.ndarray, size: int, largest: float, name: str, lost: float = 0.0
+) -> np.ndarray:
     """The coordinates that are more than rounding, scaled as `Features` has them."""
     norms = np.sqrt((scores**2).sum(0))
     rounding = 1e-12 * np.sqrt(size) * largest
-    scores = scores[:, norms > max(SMALLEST * norms.max(initial=0.0), rounding)]
+    scores = scores[:, norms > max(SMALLEST * norms.max(initial=0.0), rounding, lost)]
     if not scores.size:
         raise ValueError(f"{name}: no feature differs between two lines")
     return scores / np.sqrt((scores**2).sum(1).mean())

@@ -11,12 +11,11 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from smc_jax.checks import at_least, one_of, positive
-from smc_jax.model.earlier import Earlier
+from smc_jax.model.earlier import OWN, Earlier
 from smc_jax.model.features import Features
 from smc_jax.model.gaussian import log_likelihood
 from smc_jax.model.noise_prior import noise_prior
 from smc_jax.model.parameters import (
-    OF_COLUMNS,
     POSITIVE,
     REAL,
     Field,
@@ -119,17 +118,17 @@ class Model(NamedTuple):
         whole = functools.reduce(jnp.add, tails, inside)
         if self.earlier is None:
             return whole
-        own = self._log_density_of_columns(parameters, unconstrained)
+        own = self._log_density_of_own(parameters, unconstrained)
         temper, known = self.earlier.temper, self.earlier.log_density(unconstrained)
         return own + (1.0 - temper) * (whole - own) + temper * known
 
-    def _log_density_of_columns(self, parameters: Parameters, unconstrained: Parameters) -> Array:
-        """The part of the log density that belongs to columns one by one."""
+    def _log_density_of_own(self, parameters: Parameters, unconstrained: Parameters) -> Array:
+        """The part of the log density that an earlier fit says nothing of."""
         free = self.free()
         each = [
             free[name].log_prob(parameters)
             + free[name].bijector.log_volume(getattr(unconstrained, name))
-            for name in OF_COLUMNS
+            for name in OWN
             if name in free
         ]
         return sum(each, jnp.zeros(()))

@@ -45,10 +45,12 @@ def integrated_log_density(
     rows, number = values.shape
     sizes = (f**2).sum(0)
     grown = relevance * sizes  # what the features add to the variance along each
-    along = (f.T @ values) ** 2 / sizes[:, None]
     mean = values.mean(0)
-    squares = (values**2).sum(0) - (along * (grown / (1.0 + grown))[:, None]).sum(0)
-    squares = squares - rows * mean**2 * (common * rows / (1.0 + common * rows))
+    centred = values - mean
+    moved = f.T @ centred
+    residual = centred - f @ (moved / sizes[:, None])
+    along = moved**2 / (sizes * (1.0 + grown))[:, None]
+    squares = (residual**2).sum(0) + rows * mean**2 / (1.0 + common * rows) + along.sum(0)
     determinant = jnp.log1p(common * rows) + jnp.log1p(grown).sum()
     constant = rows * jnp.log(2 * jnp.pi) + determinant
     return -(0.5 * squares / scale**2 + rows * jnp.log(scale)).sum() - 0.5 * number * constant

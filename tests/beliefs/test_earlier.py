@@ -17,7 +17,9 @@ from smc_jax.beliefs.history import History
 from smc_jax.beliefs.signed_gibbs import signed_gibbs
 from smc_jax.beliefs.units import standardised
 from smc_jax.beliefs.variational import adam, informed_by, svi, variational
+from smc_jax.model.features import Features, coordinates
 from smc_jax.model.gamma_process import gamma_process
+from smc_jax.model.informed import informed
 from smc_jax.model.parameters import Parameters
 
 KEY = jax.random.key(0)
@@ -123,11 +125,57 @@ def test_what_makes_no_prior_is_refused():
     assert model.earlier is None
 
 
+def with_features(data, size):
+    """A model with gamma loadings and features of everything, its inference and its belief."""
+    rng = np.random.default_rng(size)
+    sides = (coordinates(rng.normal(size=(n, size))) for n in (data.rows, data.columns))
+    known = Features(*sides, rng.normal(size=(data.rows, data.columns)))
+    model = informed(gamma_process(rank=2), known)
+    inference = svi(model=model, optimiser=adam(), window=5)
+    return model, inference, variational(model, starts.spectral(model), inference)
+
+
+def test_weights_of_features_keep_their_own_prior():
+    """The coordinates are other ones now; of the weights q says nothing."""
+    with jax.enable_x64(True):
+        fit = with_features(FIRST, 3)[2].init(KEY, FIRST)
+        model, _, belief = with_features(SECOND, 2)
+        begun = belief.init(KEY, SECOND, EarlierFit.of(fit))
+        at = jax.tree.map(lambda x: x + 0.1, begun.q.mean)
+        moved = at._replace(
+            prediction_weight=at.prediction_weight + 0.3, column_weights=at.column_weights - 0.2
+        )
+        found, plain = (
+            one.log_density(moved) - one.log_density(at)
+            for one in (model._replace(earlier=begun.earlier), model)
+        )
+        np.testing.assert_allclose(found, plain, rtol=1e-9)
+
+
+def test_a_state_that_began_from_it_goes_on():
+    model, inference, belief = made()
+    known = EarlierFit.of(belief.init(KEY, FIRST), temper=0.5)
+    chains = hamiltonian(model, starts.spectral(model), inference, first_steps=5, draws=2)
+    for one in (belief, chains):
+
+        def twice(one=one):
+            state = one.init(KEY, SECOND, known)
+            return state, one.init(KEY, SECOND, state)
+
+        state, again = jax.eval_shape(twice)
+        assert state == again
+        assert again.earlier is not None
+
+
 PRIORS = {
+    "fit with features": lambda: EarlierFit.of(with_features(FIRST, 2)[2].init(KEY, FIRST)),
     "history": lambda: History.of(FIRST, temper=0.5, features=jnp.ones((5, 2))),
     "fit": lambda: EarlierFit.of(made(intercepts=True)[2].init(KEY, FIRST), temper=0.5),
     "standardised": lambda: EarlierFit.of(standardised(made()[2]).init(KEY, FIRST)),
     "told": lambda: Parameters.plain(jnp.ones((6, 2)), jnp.ones(())),
+    "told with a prediction": lambda: Parameters.plain(jnp.ones((6, 2)), jnp.ones(()))._replace(
+        prediction_weight=jnp.ones(()), prediction=jnp.ones((5, 6))
+    ),
 }
 IDS = list("abcdef")
 
@@ -135,18 +183,19 @@ IDS = list("abcdef")
 @pytest.mark.parametrize("name", PRIORS)
 def test_a_prior_survives_its_file(name, tmp_path):
     prior = PRIORS[name]()
-    priors.save(tmp_path / "prior.npz", prior, IDS)
+    priors.save(tmp_path / "prior.npz", prior, IDS, ["c1", "c2"])
     saved = priors.load(tmp_path / "prior.npz")
     assert saved.row_ids == tuple(IDS)
+    assert saved.of_rows(IDS).column_ids == ("c1", "c2")
     again = tmp_path / "again.npz"
-    priors.save(again, saved.prior, IDS)
+    priors.save(again, saved.prior, IDS, saved.column_ids)
     with np.load(tmp_path / "prior.npz") as one, np.load(again) as two:
         assert one.files == two.files
         for array in one.files:
             np.testing.assert_array_equal(one[array], two[array])
     turned = saved.of_rows(IDS[::-1])
     assert turned.row_ids == tuple(IDS[::-1])
-    if name == "told":
+    if name.startswith("told"):
         np.testing.assert_array_equal(turned.prior.loadings, prior.loadings[::-1])
     if name == "history":
         fewer = saved.of_rows(["c", "new"]).prior.data

@@ -23,6 +23,7 @@ from smc_jax.policies.completion import completion
 from smc_jax.policies.equalised import equalised
 from smc_jax.policies.greedy import greedy
 from smc_jax.policies.random import random
+from smc_jax.presets import fitted_belief
 from smc_jax.recommender import recommender
 from smc_jax.types import Offer, Outcome
 
@@ -107,6 +108,24 @@ def test_features_of_columns_are_of_one_table(known):
     found = belief.store(state)
     np.testing.assert_array_equal(found.latent_means, joined.draws.latent_means[:, :N])
     np.testing.assert_array_equal(found.loadings, joined.draws.loadings)
+
+
+@pytest.mark.parametrize("loadings", ["signed", "gamma"])
+@pytest.mark.parametrize("method", ["svi", "mcmc"])
+def test_every_method_takes_history_beside_features_and_a_prediction(method, loadings):
+    rng = np.random.default_rng(0)
+    table = jnp.asarray(coordinates(rng.normal(size=(N + M, 2))))
+    known = Features(columns=table[:N], entries=rng.normal(size=(D, N)))
+    belief = fitted_belief(
+        rank=2, method=method, model={"loadings": loadings}, features=known, standardise=True
+    )
+
+    drawn = jax.eval_shape(
+        lambda: belief.draw(KEY, refitted(belief, OWN, History.of(PAST, features=table[N:])))
+    )
+    assert drawn.prediction.shape == (N, D)
+    assert drawn.latent_means.shape == (N, 2)
+    assert drawn.column_weights is None or drawn.column_weights.shape == (2, 2)
 
 
 def test_what_does_not_go_together_is_refused():

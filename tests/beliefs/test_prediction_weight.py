@@ -10,6 +10,7 @@ from scipy import stats
 
 from smc_jax import presets
 from smc_jax.beliefs.base import parameter_draws
+from smc_jax.beliefs.history import History
 from smc_jax.beliefs.prediction_weight import sample_prediction_weight
 from smc_jax.beliefs.told import told
 from smc_jax.model import gaussian
@@ -32,16 +33,18 @@ def predicted_problem(seed):
 
 
 @pytest.mark.usefixtures("x64")
-def test_the_weight_has_its_exact_conditional():
+@pytest.mark.parametrize("temper", [1.0, 0.3])
+def test_the_weight_has_its_exact_conditional(temper):
     """Chains of the weight end in its posterior, from the dense covariances and its Cauchy prior.
 
-    A Kolmogorov-Smirnov test of 4000 ends at 0.0005.
+    A tempered observation is one of more noise. A Kolmogorov-Smirnov test of 4000 ends at 0.0005.
     """
     known, plain, data, _, looks = predicted_problem(3)
+    data = data.tempered(temper)
     precision = mean = 0.0
     for n, (seen, values) in enumerate(looks):
         w, q = np.asarray(plain.loadings)[seen], np.asarray(known.prediction)[n, seen]
-        covariance = w @ w.T + float(plain.noise_at(n)) ** 2 * np.eye(len(seen))
+        covariance = w @ w.T + float(plain.noise_at(n)) ** 2 / temper * np.eye(len(seen))
         expected = np.asarray(plain.intercepts)[seen] + w @ np.asarray(plain.latent_means)[n]
         solved = np.linalg.solve(covariance, q)
         precision, mean = precision + solved @ q, mean + solved @ (values + A * q - expected)
@@ -165,6 +168,34 @@ def test_a_good_prediction_is_used_at_once_and_a_useless_one_is_not():
     assert error < 1.0  # of 2.0
     useless, _ = fitted(rng.normal(size=truth.shape))
     assert abs(useless.mean()) < 3 * 2.0 / np.sqrt(mask.sum())
+
+
+def test_history_does_not_take_weight_from_a_prediction():
+    """Rows differ in what is predicted, and history shows it: the true weight is one.
+
+    The only factor has something else to explain, which is the larger.
+    """
+    rng = np.random.default_rng(1000)
+    rows = rng.normal(size=(16, 1))
+    q = rng.normal(size=(16, 8))
+    q += rows - q.mean(1, keepdims=True)
+    factor = 3.0 * rng.normal(size=(16, 1)) @ rng.normal(size=(1, 28))
+    noise = 0.3 * rng.normal(size=(16, 28))
+    values = np.concatenate([q, np.repeat(rows, 20, axis=1)], axis=1) + factor + noise
+    own, past = values[:, :8], values[:, 8:]
+    features = Features(entries=q - q.mean())
+    belief = presets.fitted_belief(
+        rank=1,
+        features=features,
+        model=presets.ALIKE,
+        method="mcmc",
+        gibbs={"first_sweeps": 60, "draws": 16, "sweeps": 1},
+    )
+    own = Observations.from_matrix(own, np.ones(own.shape, bool))
+    known = History.of(Observations.from_matrix(past, np.ones(past.shape, bool)))
+    state = belief.init(jax.random.key(0), own, known)
+    draws = belief.store(jax.jit(belief.refit)(jax.random.key(1), state, own))
+    np.testing.assert_allclose(draws.prediction_weight.mean(), 1.0, atol=0.15)
 
 
 def test_gaps_of_a_prediction_are_what_row_and_column_lead_to_expect():

@@ -25,6 +25,19 @@ def test_cells_are_found_by_id(tmp_path, text):
 
 
 @pytest.mark.parametrize(
+    "text",
+    ["id,0,1,2\n0,1,3,5\n1,2,4,6\n", "id,0,1\n0,1,2\n1,3,4\n2,5,6\n"],
+    ids=["as is", "turned"],
+)
+def test_numbers_are_ids_of_the_side_where_more_of_them_fit(tmp_path, text):
+    (tmp_path / "scores.csv").write_text(text)
+    found = read_prediction(tmp_path / "scores.csv", range(2), range(3))
+    np.testing.assert_array_equal(found, [[1, 3, 5], [2, 4, 6]])
+    with pytest.raises(DataError, match="line 1: its ids are those of rows and of columns alike"):
+        read_prediction(tmp_path / "scores.csv", range(3), range(3))
+
+
+@pytest.mark.parametrize(
     ("text", "told"),
     [
         ("drug,target,score\na,7,high\n", "line 2: 'high' is not a finite number"),

@@ -50,6 +50,10 @@ def test_features_are_found_by_id_and_change_the_picks(made_up):
         ({"column_features": "rows.csv"}, r"^config.column_features: .*no line is of one of"),
         ({"entry_prediction": "nowhere.csv"}, r"^config.entry_prediction: cannot read nowhere.csv"),
         ({"entry_prediction": "rows.csv"}, r"^config.entry_prediction: .*no entry of the matrix"),
+        (
+            {"entry_prediction": "table.csv", "equalise": True},
+            r"^config.equalise: must be False with config.entry_prediction, got True",
+        ),
         ({"model.residual": False}, r"^config.model.residual: False needs config.inference.method"),
         (
             {"model.residual": False, "row_features": "rows.csv", "inference.method": "svi"},

@@ -7,7 +7,7 @@ from launching import load, tiny
 
 from configs import history, jester, table
 from launch import data, runner, validation
-from launch.priors import make_prior
+from launch.priors import check_fit, make_prior
 from launch.settings import ConfigError
 from smc_jax import priors
 from smc_jax.beliefs.history import History
@@ -53,6 +53,39 @@ def test_history_is_found_by_id(tables):
     filled.prior_checksum = "0" * 64
     with pytest.raises(ConfigError, match=r"^config\.prior_checksum: that of the file is"):
         validation.resolve(filled)
+
+
+def test_a_table_of_history_is_laid_out_as_that_of_the_data(tables, tmp_path):
+    config, past, entries = tables
+    for name in ("table.csv", "past.csv"):
+        _, *lines = (tmp_path / name).read_text().splitlines()
+        turned = [",".join(line.split(",")[::-1]).replace("r", "é") for line in lines]
+        text = "value,column,row\n" + "\n".join(turned) + "\n"
+        (tmp_path / name).write_text(text, encoding="latin-1")
+    config.update({"prior": past, "read_columns": "row,column,value", "encoding": "latin-1"})
+    filled = validation.resolve(config)
+    place = list(data.ids_of(filled)[0]).index("é2")
+    found = make_prior(filled).data.average()[place]
+    np.testing.assert_allclose(found, entries[2, COLUMNS:], atol=1e-3)
+
+
+def test_a_saved_prior_of_the_same_columns_is_refused(tables, tmp_path):
+    config, _, _ = tables
+    seen = Observations.from_matrix(np.ones((ROWS, 2)), np.ones((ROWS, 2), bool))
+    rows = [f"r{i}" for i in range(ROWS)]
+    config.prior = str(tmp_path / "prior.npz")
+    priors.save(config.prior, History.of(seen), rows, ["c3", "new"])
+    with pytest.raises(ConfigError, match=r"^config\.prior: 1 of its columns are columns of the"):
+        validation.resolve(config)
+    priors.save(config.prior, History.of(seen), rows, ["other", "new"])
+    assert make_prior(validation.resolve(config)).data.columns == 2
+
+
+def test_a_fit_is_not_written_without_the_features_that_are_named():
+    check_fit(tiny())
+    for field in ("row_features", "column_features", "entry_prediction"):
+        with pytest.raises(ConfigError, match=rf"^config\.{field}: a fit is written without feat"):
+            check_fit(tiny({field: "x.csv"}))
 
 
 def test_a_saved_prior_is_used_by_every_policy_that_takes_it(tmp_path):
@@ -102,9 +135,11 @@ def test_files_that_are_no_prior_of_these_data_are_refused(tables, tmp_path):
     config.update({"prior": None, "history": COLUMNS})
     with pytest.raises(ConfigError, match=r"^config\.history: must be below 10, the columns of"):
         validation.resolve(config)
-    config.update({"history": 3, "column_features": "x.csv"})
-    with pytest.raises(ConfigError, match=r"^config\.column_features: does not go with config\.hi"):
-        validation.resolve(config)
+    config.history = 3
+    for field in ("column_features", "entry_prediction"):
+        config.update({"column_features": None, "entry_prediction": None, field: "x.csv"})
+        with pytest.raises(ConfigError, match=rf"^config\.{field}: does not go with config\.hist"):
+            validation.resolve(config)
 
 
 def test_the_seed_draws_history_and_the_new_columns_stay():

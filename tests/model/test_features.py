@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from smc_jax.model.features import coordinates
+from smc_jax.model.features import Features, coordinates
 
 
 @pytest.mark.parametrize("shape", [(12, 3), (5, 40)], ids=["few features", "many features"])
@@ -47,6 +47,11 @@ def test_what_is_no_table_of_features_is_refused(table, told):
         coordinates(table, "rows")
 
 
+def test_further_columns_are_predicted_to_be_as_their_rows():
+    found = Features(entries=np.array([[1.0, 3.0], [-2.0, -2.0]])).beside(None, 2).entries
+    np.testing.assert_array_equal(found, [[1.0, 3.0, 2.0, 2.0], [-2.0, -2.0, -2.0, -2.0]])
+
+
 def test_sparse_features_have_the_same_coordinates_and_never_become_dense():
     """10,000 fingerprint bits of 500 ids: their dense copy would take 40 MB, P x P 800 MB."""
     bits = sparse.random_array((500, 10_000), density=0.004, format="csr", rng=0)
@@ -60,6 +65,16 @@ def test_sparse_features_have_the_same_coordinates_and_never_become_dense():
     centred = table - table.mean(0)
     covariance = centred @ centred.T
     np.testing.assert_allclose(found @ found.T, covariance / (covariance.trace() / 500), atol=1e-8)
+
+
+def test_sparse_features_lose_what_is_rounding_in_their_products():
+    """A large constant column is centred only in the products, which keep half of the digits."""
+    table = np.zeros((30, 40))
+    table[:, 0], table[:, 1] = 1e4, np.random.default_rng(0).normal(size=30)
+    found = coordinates(sparse.csr_array(table))
+    assert found.shape == coordinates(table).shape == (30, 1)
+    with pytest.raises(ValueError, match=r"^bits: no feature differs"):
+        coordinates(sparse.csr_array(np.full((7, 30), 1e4 / 3)), "bits")
 
 
 def test_sparse_features_that_differ_nowhere_are_refused():

@@ -34,6 +34,16 @@ def test_weights_are_integrated_out_exactly():
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+def test_small_deviations_from_a_large_mean_are_not_lost_to_rounding():
+    """In float32, of deviations of a thousandth; rows share nearly all of their variance."""
+    values = (1.0 + 1e-3 * RNG.normal(size=(6, 2))).astype(np.float32)
+    given = values.astype(float), np.full(2, 1e-3), 1e6, KNOWN.rows, 0.7
+    found = integrated_log_density(*(jnp.asarray(x, jnp.float32) for x in given))
+    covariance = 1e-6 * (np.eye(6) + 1e6 * np.ones((6, 6)) + 0.7 * KNOWN.rows @ KNOWN.rows.T)
+    density = scipy.stats.multivariate_normal(np.zeros(6), covariance).logpdf
+    np.testing.assert_allclose(found, density(given[0].T).sum(), rtol=1e-3)
+
+
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("loadings", ["gamma", "signed"])
 def test_the_joint_density_is_that_of_the_explicit_program(loadings):
