@@ -6,6 +6,7 @@ about fields, and what crosses fields is checked.
 
 import contextlib
 import math
+import operator
 from collections.abc import Iterator
 
 import jax
@@ -79,22 +80,21 @@ def resolve(config: ConfigDict) -> ConfigDict:
         validate(filled)
     data.make_data(filled)  # nothing is begun without the ratings
     make_features(filled)
-    found = checksum_of(filled)
-    if config.features_checksum not in (None, found):
-        raise ConfigError(f"config.features_checksum: that of the files is {found}")
-    filled.features_checksum = found
-    found = prior_checksum(filled)
-    if config.prior_checksum not in (None, found):
-        raise ConfigError(f"config.prior_checksum: that of the file is {found}")
-    filled.prior_checksum = found
+    _stamp(filled, "features_checksum", checksum_of(filled))
+    _stamp(filled, "prior_checksum", prior_checksum(filled))
+    _stamp(filled, "offers.checksum", offers.checksum_of(filled))
     if (prior := make_prior(filled)) is not None:
         for name in policy_names(filled):
             check_taken(filled, name, experiment.make_policy(filled, name), prior)
-    found = offers.checksum_of(filled)
-    if config.offers.checksum not in (None, found):
-        raise ConfigError(f"config.offers.checksum: that of the files is {found}")
-    filled.offers.checksum = found
     return filled
+
+
+def _stamp(filled: ConfigDict, field: str, found: str | None) -> None:
+    """Fills in the checksum of what was read; a record with another one is refused."""
+    told = operator.attrgetter(field)(filled)
+    if told not in (None, found):
+        raise ConfigError(f"config.{field}: that of the files is {found}")
+    filled.update_from_flattened_dict({field: found})
 
 
 def validate(config: ConfigDict) -> None:

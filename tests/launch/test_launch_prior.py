@@ -51,7 +51,7 @@ def test_history_is_found_by_id(tables):
             wanted = entries[row, COLUMNS:]
             np.testing.assert_allclose(prior.data.average()[place], wanted, atol=1e-3)
     filled.prior_checksum = "0" * 64
-    with pytest.raises(ConfigError, match=r"^config\.prior_checksum: that of the file is"):
+    with pytest.raises(ConfigError, match=r"^config\.prior_checksum: that of the files is"):
         validation.resolve(filled)
 
 
