@@ -38,7 +38,7 @@ MARKERS = {
 # The paper's settings of a rule: the colour of the rule, and a marker of its own.
 PAPER = {"ids_paper": "*", "thompson_paper": "x"}
 # The same policy without the history that others are told of.
-UNTOLD = {"ids_without_history": ("ids", "s")}
+UNTOLD = {"ids_without_history": ("ids", "8")}
 UNTOLD_DASHES: Any = (0, (2, 2))
 # Other beliefs than the fitted model: which part of the marker is filled, and dashes.
 BELIEFS: dict[str, tuple[str, Any]] = {

@@ -135,6 +135,8 @@ def _whole(text: str, place: str) -> int:
 
 
 def _positive(cost: float, place: str) -> float:
+    if cost <= 0:
+        raise DataError(f"{place}: a cost must be positive, got {cost:g}")
     if not can_be_cost(cost):
-        raise DataError(f"{place}: a cost must be positive, and 1 / cost a number, got {cost:g}")
+        raise DataError(f"{place}: a cost must be a number of 32 bits, as 1 / cost, got {cost:g}")
     return cost

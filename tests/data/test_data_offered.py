@@ -47,6 +47,7 @@ def test_a_calendar_is_found_by_id(written):
     [
         ("row,cost\na,1\n", r"no cost of row b, and of 1 in all$"),
         ("row,cost\na,1\nb,0\n", r"line 3: a cost must be positive, got 0$"),
+        ("row,cost\na,1\nb,1e-300\n", "line 3: a cost must be a number of 32 bits"),
         ("row,cost\na,1\na,2\n", r"line 3: a has a cost already$"),
         ("row,cost\na,x\n", r"line 2: 'x' is not a finite number$"),
         ("row,cost\na\n", r"line 2: 1 columns, not 2$"),
