@@ -50,18 +50,8 @@ from smc_jax.simulation.delays import check_delays
 from smc_jax.simulation.sweep import SHARDS, make_resets
 
 # Which fields an experiment on these data has.
-CONFIGS = {
-    "synthetic": synthetic,
-    "jester": jester,
-    "movielens": movielens,
-    "replay": replay,
-    "table": table,
-    "davis": davis,
-    "pkis1": pkis1,
-    "arylation": arylation,
-    "buchwald": buchwald,
-    "oboe": oboe,
-}
+MODULES = (synthetic, jester, movielens, replay, table, davis, pkis1, arylation, buchwald, oboe)
+CONFIGS = {module.__name__.rpartition(".")[2]: module for module in MODULES}
 
 
 def defaults(config: ConfigDict) -> ConfigDict:
