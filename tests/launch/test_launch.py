@@ -55,7 +55,7 @@ def test_the_four_files_and_nothing_else(finished):
 
 def test_curves_have_the_keys_and_shapes_of_the_contract(finished):
     per_pick, per_refit = (SEEDS, HORIZON), (SEEDS, REFITS)
-    shapes = dict.fromkeys(("regret", "reward", "rows", "cols"), per_pick)
+    shapes = dict.fromkeys(("regret", "reward", "rows", "cols", "answered"), per_pick)
     recorded = ("elbo", "effective_rank", "signal_rank", "completion_error", "zero_error")
     shapes |= dict.fromkeys(recorded, per_refit)
     expected = {
