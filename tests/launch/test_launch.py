@@ -257,8 +257,8 @@ def test_the_data_are_a_part_of_the_fingerprint(monkeypatch):
 
 
 def test_a_regret_that_is_not_finite_is_never_written(tmp_path, monkeypatch):
-    def broken(config, make_problem):
-        made = whole(config, make_problem)
+    def broken(config, make_problem, **how):
+        made = whole(config, make_problem, **how)
         best = lambda key, world, horizon: made.best(key, world, horizon) * np.nan  # noqa: E731
         return made._replace(best=best)
 
