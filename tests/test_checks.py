@@ -181,6 +181,7 @@ ANYTHING = {
     "optimiser",
     "entry_noise",
     "held_out_errors",
+    "prior",
     "devices",
     "resets",
 }

@@ -26,7 +26,7 @@ def test_a_group_holds_the_settings_of_its_factory_and_their_defaults():
             assert made[name].to_dict() == dict(entry.settings)
     assert set(made.model) == {
         *("loadings", "intercepts", "intercept_scale", "noise_shape", "noise_rate", "fixed_noise"),
-        *("noise_bound", "noise_spread", "common", "offsets"),
+        *("noise_bound", "noise_spread", "common", "offsets", "residual"),
     }
     assert set(made.inference) == {
         *("start", "optimiser", "learning_rate", "first_steps", "steps", "draws", "columns"),
