@@ -138,7 +138,16 @@ def test_policies_choose_inside_offers_that_change_at_every_step(title):
     assert any(np.asarray(offer.open).any() for offer in offers)
 
 
-@pytest.mark.parametrize("kind", ["budgets", "available"])
+# One policy for every way to keep a state; the others are a long study.
+KEEPING = ("ids", "greedy", "thompson", "icf", "particle", "optspace", "random")
+AVAILABLE = [
+    pytest.param(title, kind, marks=() if title in KEEPING else pytest.mark.slow)
+    for title in ALL
+    for kind in ("budgets", "available")
+]
+
+
+@pytest.mark.parametrize(("title", "kind"), AVAILABLE)
 def test_policies_choose_inside_what_is_available(title, kind):
     """Arrivals by activity, stock, a calendar, budgets that are used up, and costs."""
     _, policy, _ = compiled(title)
