@@ -127,6 +127,34 @@ METHODS = {
         lambda o: [o.with_refusals(HIDDEN).refused_at(d, 1) for d in range(ROWS)],
         lambda a: [1.0 * HIDDEN[d, 1] for d in range(ROWS)],
     ),
+    "counts_refusals": (
+        lambda o: (o.counts_refusals, o.with_refusals(HIDDEN).counts_refusals),
+        lambda a: (False, True),
+    ),
+    "of_values": (
+        lambda o: (
+            contents(o.with_refusals(HIDDEN).of_values()),
+            o.with_refusals(HIDDEN).of_values().times_refused(),
+        ),
+        lambda a: (expected_contents(a), np.zeros(a.shape)),
+    ),
+    "tempered": (
+        lambda o: contents(o.tempered(0.25)),
+        lambda a: tuple(map(np.multiply, expected_contents(a), (0.25, 1.0, 0.25, 0.25))),
+    ),
+    "beside": (
+        lambda o: contents(o.with_refusals(HIDDEN).beside(o.at_columns(SOME))),
+        lambda a: tuple(
+            np.concatenate(both, axis=1)
+            for both in zip(expected_contents(a), expected_contents(selected(a, SOME)), strict=True)
+        ),
+    ),
+    "at_rows": (
+        lambda o: contents(o.at_rows(jnp.asarray([1, -1, 0])).transposed()),
+        lambda a: tuple(
+            x * np.array([1, 0, 1]) for x in expected_contents(selected(transposed(a), [1, 1, 0]))
+        ),
+    ),
     "average": (lambda o: o.average(), lambda a: expected_contents(a)[1]),
     "number": (lambda o: o.number(), lambda a: a.value.size),
     "mean": (lambda o: o.mean(), lambda a: a.value.mean()),
@@ -252,7 +280,7 @@ def test_a_method_says_what_the_answers_say(name):
 
 
 def test_every_method_is_compared():
-    made_by = {"empty", "from_matrix"}
+    made_by = {"empty", "from_matrix", "from_arrays"}
     stored = set(Observations._fields)
     own = {name for name in vars(Observations) if not name.startswith("_")}
     assert own - stored - made_by == set(METHODS)
