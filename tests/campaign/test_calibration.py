@@ -183,7 +183,7 @@ def matrix_with(values, known, *, sign=1.0, data=None):
 def constant_engine(shown):
     """An engine that predicts 0.5 +- 2 everywhere, and keeps what it was fitted to."""
 
-    def fit(key, data, features):
+    def fit(key, data, features, history):
         shown.append(np.asarray(data.seen()))
         return data.number()
 
