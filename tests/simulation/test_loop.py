@@ -260,8 +260,8 @@ def test_a_horizon_that_refits_do_not_divide(horizon, refits, batch, batches):
     assert (loop.batch, loop.batches) == (batch, batches)
     progress, curves = run(loop, [0])
     assert progress.steps.row.shape == (1, batch * batches)
-    assert {x.shape for x in curves[:4]} == {(1, horizon)}
-    assert {x.shape for x in curves[4:]} == {(1, batches)}
+    assert {x.shape for x in curves[:5]} == {(1, horizon)}
+    assert {x.shape for x in curves[5:]} == {(1, batches)}
 
 
 def test_the_last_batch_may_find_nothing_left_but_the_horizon_may_not():
