@@ -165,7 +165,7 @@ def test_a_policy_from_outside_is_drawn_in_its_colour(tmp_path):
     rng = np.random.default_rng(0)
     regret = rng.random((2, 30)).cumsum(1)
     none = np.zeros((2, 0))
-    curves = files.Curves(regret, regret, regret, regret, *5 * [none])
+    curves = files.Curves(regret, regret, regret, regret, *5 * [none], regret > 0)
     plot.regret_plot(tmp_path / "one.png", {"mine:rule": curves}, title="")
     pixels = matplotlib.image.imread(tmp_path / "one.png")[..., :3]
     colour = np.array(matplotlib.colors.to_rgb(styles.OUTSIDE[0]))

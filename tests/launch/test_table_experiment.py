@@ -207,5 +207,7 @@ def test_only_a_completion_has_something_to_tell(path, monkeypatch):
     assert data.describe_data(configured(path)) == {}
     found = Completed(np.ones((2, 3), np.float32), 2, {1: 0.5, 2: 0.25})
     monkeypatch.setattr(data, "_completion", lambda rows, columns: found)
-    told = data.describe_data(ConfigDict({"data": "movielens", "rows": 2, "columns": 3}))
+    told = data.describe_data(
+        ConfigDict({"data": "movielens", "rows": 2, "columns": 3, "history": 0})
+    )
     assert told == {"completion_rank": 2, "completion_errors": {"1": 0.5, "2": 0.25}}
