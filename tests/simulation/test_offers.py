@@ -7,27 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
+from worlds import begin, make
 
-from smc_jax.simulation.environment import Environment, make_environment, seed_keys
+from smc_jax.simulation.environment import Environment
 from smc_jax.simulation.offers import arrivals, budgets, calendar, costs, restricted, stock
 from smc_jax.simulation.offers.best import best_in_groups
-from smc_jax.simulation.problem import Problem
 from smc_jax.types import Choice
 
 solve = jax.jit(best_in_groups)
 LARGE = 1e6  # more than any value: as many picks as can be earn something
-
-
-def make(entries, *, initial=0, available=None):
-    entries = jnp.asarray(entries, float)
-    available = jnp.ones(entries.shape, bool) if available is None else jnp.asarray(available)
-    problem = Problem(entries, jnp.zeros(()), available, None)
-    return make_environment(lambda key, seed: problem, initial=initial)
-
-
-def begin(environment, seed=0):
-    keys = seed_keys(jnp.uint32(seed))
-    return keys, environment.reset(keys, jnp.uint32(seed))
 
 
 def masks_of(environment, keys, world, horizon):

@@ -4,27 +4,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from worlds import begin, make
 
 from smc_jax import presets
 from smc_jax.data.synthetic import synthetic
 from smc_jax.simulation import offers as wrappers
-from smc_jax.simulation.environment import make_environment, seed_keys
+from smc_jax.simulation.environment import make_environment
 from smc_jax.simulation.loop import make_loop
-from smc_jax.simulation.problem import Problem
 from smc_jax.simulation.regret import curves
 from smc_jax.simulation.sweep import make_sweep
-
-
-def make(entries, *, initial=0, available=None):
-    entries = jnp.asarray(entries, float)
-    available = jnp.ones(entries.shape, bool) if available is None else jnp.asarray(available)
-    problem = Problem(entries, jnp.zeros(()), available, None)
-    return make_environment(lambda key, seed: problem, initial=initial)
-
-
-def begin(environment, seed=0):
-    keys = seed_keys(jnp.uint32(seed))
-    return keys, environment.reset(keys, jnp.uint32(seed))
 
 
 def offers_of(environment, keys, world, horizon):
