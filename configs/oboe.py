@@ -1,7 +1,9 @@
 """OBOE: how well 219 machine learning pipelines (rows) do on 418 data sets (columns).
 
-Command:
+Commands:
   python -m launch.run --config=configs/oboe.py --workdir=results/oboe
+  python -m launch.run --config=configs/oboe.py:features --workdir=results/oboe_features
+  python -m launch.run --config=configs/oboe.py:costs --workdir=results/oboe_costs
 
 A value is 1 - balanced error of a pipeline on an OpenML classification data set; all were measured.
 The highest values are those of easy data sets, on which many pipelines make no error: a policy
@@ -13,6 +15,10 @@ one second more: the reward is 1 - balanced error a second. The run times are kn
 from oboe/oboe_matrix_runtime_seconds.csv of the same folder. Beside costs equalise is refused: it
 would take from each column what values are, and not what they are for their costs.
 
+With `configs/oboe.py:features` the model knows the algorithm and the hyperparameters of each
+pipeline, and the size and meta-features of each data set, from oboe/pipeline_features.csv and
+oboe/datasets.csv of the same folder.
+
 Yang, Akimoto, Kim and Udell, KDD (2019), published the errors; oboe/defaults/Oboe of oboe 0.2.0 on
 PyPI has them, and so has udellgroup/oboe on GitHub. Nothing is downloaded: the folder that
 SMC_DATA_DIR names must hold oboe/oboe_matrix_balanced_error.csv. The model is the one for ratings
@@ -23,11 +29,13 @@ from ml_collections import config_dict
 
 from configs import ratings
 
+FEATURES = {"row_features": "oboe/pipeline_features.csv", "column_features": "oboe/datasets.csv"}
 
-def get_config(rewards: str = "values") -> config_dict.ConfigDict:
-    """The experiment on pipelines and data sets; rewards are `values`, or for their `costs`."""
-    if rewards not in ("values", "costs"):
-        raise ValueError(f"config: unknown {rewards!r}; choose from values, costs")
+
+def get_config(variant: str = "values") -> config_dict.ConfigDict:
+    """The experiment on `values`, with `features` known, or with rewards for their `costs`."""
+    if variant not in ("values", "features", "costs"):
+        raise ValueError(f"config: unknown {variant!r}; choose from values, features, costs")
     config = ratings.get_config()
     config.data = "oboe"
     config.policies = "ids,thompson,greedy,icf,particle,optspace,random"
@@ -36,7 +44,7 @@ def get_config(rewards: str = "values") -> config_dict.ConfigDict:
     config.horizon = 9154  # a tenth of the entries
     config.rows = 219
     config.columns = 418
-    if rewards == "costs":
+    if variant == "costs":
         config.offers.costs = "oboe/oboe_matrix_runtime_seconds.csv"
         config.offers.overhead = 1.0
-    return config
+    return ratings.knowing(config, "features" if variant == "features" else "values", FEATURES)

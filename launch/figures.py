@@ -11,6 +11,10 @@ python -m launch.figures [--workdir=results/figures] [--only=figure1,steps] [--s
 | steps | from IDS to the letter to ours, at true rank 5 of Figure 1 |
 | ablation | starts and optimisers, on development seeds |
 | growth | how regret grows with rank, sizes, horizon and noise |
+| tables | reactions, kinases and pipelines, without and with features |
+| arrivals | ten users of jokes and films at each pick |
+| silence | users who may not answer, of synthetic matrices and of films |
+| history | jokes, with 500 users known beforehand |
 
 Each goes to a folder of its own name. One bar tells the time left over all of them. Started again,
 the command skips what is finished, and resumes what was interrupted. Every table says which commit
@@ -26,7 +30,20 @@ from typing import Any
 from absl import app, flags
 from ml_collections import ConfigDict
 
-from configs import figure1, figure2, replay, synthetic
+from configs import (
+    arrivals,
+    arylation,
+    buchwald,
+    davis,
+    figure1,
+    figure2,
+    history,
+    oboe,
+    pkis1,
+    replay,
+    silence,
+    synthetic,
+)
 from launch import commits, growth, panels, plans, starts, validation, walk
 from launch.command import parse, run_in_workdir
 from launch.settings import ConfigError, policy_names
@@ -38,9 +55,18 @@ SMALL = flags.DEFINE_bool("small", False, "A rehearsal: two seeds of small matri
 MIXED = flags.DEFINE_bool("mixed", False, "Adds to results of another, unknown or dirty commit.")
 
 SEEDS = 10
+# The published matrices, without and with features.
+MATRICES = {
+    "davis": davis,
+    "pkis1": pkis1,
+    "arylation": arylation,
+    "buchwald": buchwald,
+    "oboe": oboe,
+}
 # What a rehearsal changes; recorded data keep their rows.
 SMALLER = {"columns": 30, "rank": 5, "seeds": 2, "refits": 5}
 SMALLER_SYNTHETIC = SMALLER | {"rows": 15}
+SMALLER_RECORDED = SMALLER | {"horizon": 50}
 SMALLER_VARIED = {"true_rank": (1, 2), "columns": (15, 30), "horizon": (50, 100)}
 Changes = Mapping[str, Any]
 
@@ -62,13 +88,27 @@ def _figure1(reading: str, small: bool, changes: Changes) -> dict[str, ConfigDic
     return panels.resolve(_changed(figure1.get_config(), own, fewer, changes))
 
 
-def _figure2(small: bool, changes: Changes) -> dict[str, ConfigDict]:
-    return panels.resolve(_changed(figure2.get_config(), SMALLER if small else {}, changes))
+def _panels(config: ConfigDict, small: bool, changes: Changes) -> dict[str, ConfigDict]:
+    return panels.resolve(_changed(config, SMALLER if small else {}, changes))
 
 
-def _replay(small: bool, changes: Changes) -> dict[str, ConfigDict]:
-    config = _changed(replay.get_config(), {"seeds": SEEDS}, SMALLER if small else {}, changes)
-    return {"films as rated": validation.resolve(config)}
+def _recorded(
+    configs: Mapping[str, ConfigDict], small: bool, changes: Changes
+) -> dict[str, ConfigDict]:
+    """Experiments that share a picture, on ten seeds each."""
+    fewer = SMALLER_RECORDED if small else {}
+    return {
+        title: validation.resolve(_changed(config, {"seeds": SEEDS}, fewer, changes))
+        for title, config in configs.items()
+    }
+
+
+def _matrices() -> dict[str, ConfigDict]:
+    return {
+        f"{name}{', features' if known == 'features' else ''}": module.get_config(known)
+        for name, module in MATRICES.items()
+        for known in ("values", "features")
+    }
 
 
 def makers(
@@ -85,8 +125,14 @@ def makers(
     experiments: dict[str, Callable[[], dict[str, ConfigDict]]] = {
         "figure1": lambda: _figure1("bound", small, given),
         "figure1_true_rank": lambda: _figure1("true_rank", small, given),
-        "figure2": lambda: _figure2(small, given),
-        "replay": lambda: _replay(small, given),
+        "figure2": lambda: _panels(figure2.get_config(), small, given),
+        "replay": lambda: _recorded({"films as rated": replay.get_config()}, small, given),
+        "tables": lambda: _recorded(_matrices(), small, given),
+        "arrivals": lambda: _panels(arrivals.get_config(), small, given),
+        "silence": lambda: _recorded(
+            {name: silence.get_config(name) for name in silence.DATA}, small, given
+        ),
+        "history": lambda: _recorded({"jokes": history.get_config()}, small, given),
     }
     made: dict[str, Callable[[], plans.Plan]] = {
         name: lambda name=name, of=of: panels.plan_of(of(), workdir / name)  # type: ignore[misc]

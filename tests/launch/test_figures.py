@@ -220,7 +220,8 @@ def test_every_figure_can_be_made_on_at_least_ten_seeds(tmp_path, monkeypatch):
     monkeypatch.setattr(figures.validation, "resolve", lambda config: config)
     made = {name: make() for name, make in figures.makers(tmp_path).items()}
     assert list(made) == [
-        *("figure1", "figure1_true_rank", "figure2", "replay", "steps", "ablation", "growth")
+        *("figure1", "figure1_true_rank", "figure2", "replay", "tables", "arrivals", "silence"),
+        *("history", "steps", "ablation", "growth"),
     ]
     both = {
         f"{oracle}{by}" for oracle in ("oracle", "mean_oracle") for by in ("", "_ids", "_greedy")
@@ -235,6 +236,13 @@ def test_every_figure_can_be_made_on_at_least_ten_seeds(tmp_path, monkeypatch):
     assert horizons == [149, 725, 1400, 2025, 2600]
     assert {settings.horizon(c) for c in made["figure1"].experiments.values()} == {2600}
     assert list(made["figure2"].experiments) == ["jester", "movielens"]
+    assert list(made["arrivals"].experiments) == ["jester", "movielens"]
+    assert {c.arrivals for c in made["arrivals"].experiments.values()} == {10}
+    assert list(made["tables"].experiments)[:2] == ["davis", "davis, features"]
+    for title, config in made["tables"].experiments.items():
+        assert (config.row_features is not None) == title.endswith(", features")
+    assert {c.data for c in made["silence"].experiments.values()} == {"synthetic", "movielens"}
+    assert [(c.columns, c.history) for c in made["history"].experiments.values()] == [(500, 500)]
     assert {c.first_seed for c in made["ablation"].experiments.values()} == {1000}
 
 
