@@ -77,15 +77,15 @@ def read_costs(
     sides = {"row": _numbers_of(row_ids), "column": _numbers_of(column_ids)}
     if header not in COSTS:
         if header[-1:] == ["cost"]:
-            told = " or ".join(",".join(names) for names in COSTS)
+            told = " or ".join(",".join(one) for one in COSTS)
             raise DataError(f"{path}: the first line must be {told}")
         return _wide_costs(path, list(sides["row"]), list(sides["column"]), needed)
-    names = header[:-1]
-    shape = [len(sides[side]) if side in names else 1 for side in sides]
+    named_sides = header[:-1]
+    shape = [len(sides[side]) if side in named_sides else 1 for side in sides]
     found = np.full(shape, np.nan)
     for place, (*ids, text) in lines:
-        named = dict(zip(names, ids, strict=True))
-        if any(named[side] not in sides[side] for side in names):
+        named = dict(zip(named_sides, ids, strict=True))
+        if any(named[side] not in sides[side] for side in named_sides):
             continue
         at = [sides[side][named[side]] if side in named else 0 for side in sides]
         if not np.isnan(found[tuple(at)]):
@@ -95,7 +95,7 @@ def read_costs(
     missing = np.argwhere(np.isnan(found) & needed.any(alike, keepdims=True))
     if len(missing):
         first = dict(zip(sides, missing[0], strict=True))
-        told = ", ".join(f"{side} {list(sides[side])[first[side]]}" for side in names)
+        told = ", ".join(f"{side} {list(sides[side])[first[side]]}" for side in named_sides)
         raise DataError(f"{path}: no cost of {told}, and of {len(missing)} in all")
     return found
 
