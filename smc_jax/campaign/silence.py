@@ -42,7 +42,7 @@ def response_program() -> Callable[[Array, Observations], Array]:
     policy = heeding_silence(random(), draws=DRAWS)
 
     def chance(key: Array, asked: Observations) -> Array:
-        offer = Offer(None, asked.seen(), jnp.ones_like(asked.counts))
+        offer = Offer(None, asked.seen(), jnp.ones((asked.rows, asked.columns)))
         begun = policy.init(key, asked, offer)
         return policy.refit(key, begun, asked, offer).chance
 
