@@ -25,7 +25,8 @@ def records_of(answers: Iterable[tuple[str, str, Any]]) -> Records:
     """The records of answers (row, column, value).
 
     Args:
-      answers: the value is a finite number, or one of the words failed, pending and withdrawn.
+      answers: the value is a finite number, or one of the words failed, pending, withdrawn and
+        no answer.
     """
     lines = [tuple(one) for one in answers]
     kinds, values = [], np.full(len(lines), np.nan)

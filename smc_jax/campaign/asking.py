@@ -9,6 +9,9 @@ import numpy as np
 from smc_jax.campaign.calibration import Calibrator
 from smc_jax.campaign.engine import Asked
 from smc_jax.campaign.forecast import Forecast
+from smc_jax.campaign.matrix import Matrix
+from smc_jax.campaign.types import NAN
+from smc_jax.campaign.worth import Terms, Worth
 from smc_jax.predictions import Predicted
 
 
@@ -24,6 +27,8 @@ class Proposal(NamedTuple):
     probability: float
     gain: float
     reason: str
+    chance: float = NAN
+    cost: float = NAN
 
     @classmethod
     def unknown(cls, row: int, column: int, reason: str) -> "Proposal":
@@ -31,14 +36,24 @@ class Proposal(NamedTuple):
         nan = float("nan")
         return cls(row, column, nan, nan, nan, nan, nan, nan, reason)
 
+    def with_worth(self, worth: Worth | None) -> "Proposal":
+        """The same with P(answer) and the cost of an ask, where these are known."""
+        if worth is None:
+            return self
+        at = self.row, self.column
+        chance, cost = (
+            NAN if own is None else float(own[at]) for own in (worth.chance, worth.cost)
+        )
+        return self._replace(chance=chance, cost=cost)
+
 
 class Batch(NamedTuple):
     """Proposals, and what they bring together."""
 
     proposals: list[Proposal]
-    reward: float  # the sum of their expected values, in the model's units
+    reward: float  # the sum of their expected values, or of what their asks are worth
     gain: float  # bits
-    optimum: float  # expected average of as many of the best open entries, in the model's units
+    optimum: float  # expected average of as many of the best open entries, in the same units
 
 
 class Offered(NamedTuple):
@@ -83,6 +98,7 @@ def propose(
     best_of: int,
     calibrator: Calibrator,
     where: str = "on offer",
+    worth: Worth | None = None,
 ) -> Batch:
     """The entries that the rule of the campaign chooses among those that are offered.
 
@@ -98,6 +114,7 @@ def propose(
         part of its open entries, their share, and no fewer than `number`.
       calibrator: what earlier errors say of intervals.
       where: what the open entries are to a person, who is told which of them are best.
+      worth: what asks are worth, where this is not the value of the entry alone.
     """
     matrix = forecast.matrix
     there = int(np.count_nonzero(offered.open))
@@ -110,6 +127,8 @@ def propose(
     room = room_for(some.size, matrix.data.columns)
     columns, shown = np.zeros(room, int), np.zeros((len(offered.open), room), bool)
     columns[: some.size], shown[:, : some.size] = offered.columns[some], offered.open[:, some]
+    # Without terms the program is called as if there were none: it is another program with them.
+    terms = () if worth is None else (_terms(worth, matrix, columns),)
     found: Asked = forecast.engine.ask(
         key,
         forecast.key,
@@ -121,6 +140,7 @@ def propose(
         jnp.asarray(number),
         room_for(best_of),
         room_for(number, steps=4),
+        *terms,
     )
     found = jax.tree.map(np.asarray, found)
     if (found.choice.row[:number] < 0).any():
@@ -137,11 +157,12 @@ def propose(
             high=float(high[i]),
             probability=float(found.probability[i]),
             gain=float(found.gain[i]),
-            reason=_reason(found, i, number, matrix.units.scale, forecast.engine.rule, where),
-        )
+            reason=_reason(found, i, number, _Said(forecast, where, worth)),
+        ).with_worth(worth)
         for i in range(number)
     ]
-    reward, gain = (float(x.sum()) for x in (predicted.mean, found.gain[:number]))
+    brought = predicted.mean if found.worth is None else found.worth[:number]
+    reward, gain = (float(x.sum()) for x in (brought, found.gain[:number]))
     return Batch(proposals, reward, gain, float(found.optimum))
 
 
@@ -162,17 +183,47 @@ CHOSEN = {  # what the rules choose by where the expected value alone does not t
 }
 
 
-def _reason(found: Asked, i: int, number: int, scale: float, rule: str, where: str) -> str:
+class _Said(NamedTuple):
+    """What the reason of every entry of an ask depends on."""
+
+    forecast: Forecast
+    where: str
+    worth: Worth | None
+
+    def of_value(self) -> str:
+        """What an entry is chosen for."""
+        chance = "" if self.worth is None or self.worth.chance is None else " times P(answer)"
+        cost = "" if self.worth is None or self.worth.cost is None else " per cost"
+        return f"expected value{chance}{cost}"
+
+
+def _reason(found: Asked, i: int, number: int, said: _Said) -> str:
     """Why an entry was chosen, one sentence."""
+    rule, where = said.forecast.engine.rule, said.where
     probability = f"{found.probability[i]:.0%}"
     best = "the best" if number == 1 else f"one of the {number} best"
     if rule == "random":
         return f"{CHOSEN[rule]}; it is {best} {where} with probability {probability}."
     if found.hopeful[i] or rule == "greedy":
-        return f"Its expected value is {best} {where}; it is so with probability {probability}."
-    short = scale * float(found.best_mean - found.predicted.mean[i])
+        return f"Its {said.of_value()} is {best} {where}; it is so with probability {probability}."
     why = CHOSEN.get(rule, f"Its answer tells {found.gain[i]:.2f} bits")
+    if found.worth is not None:
+        return (
+            f"{why}; its {said.of_value()} is {found.worth[i] / found.best_mean:.0%} of the best"
+            f" {where}, and {best} with probability {probability}."
+        )
+    short = said.forecast.matrix.units.scale * float(found.best_mean - found.predicted.mean[i])
     return (
         f"{why}; it is expected {short:.3g} short of the best"
         f" {where}, and is {best} with probability {probability}."
     )
+
+
+def _terms(worth: Worth, matrix: Matrix, columns: np.ndarray) -> Terms:
+    """What asks of entries of some columns are worth, as the engine takes it."""
+
+    def own(array: np.ndarray | None) -> jax.Array | None:
+        return None if array is None else jnp.asarray(array[:, columns], jnp.result_type(float))
+
+    zero = jnp.asarray(matrix.units.of(worth.zero), jnp.result_type(float))
+    return Terms(zero, jnp.asarray(worth.firm), own(worth.price()), own(worth.chance))

@@ -24,7 +24,16 @@ class Batch(list[Suggestion]):
     def save(self, path: Path) -> None:
         """Writes the suggestions as CSV or Parquet, with room for the values to be filled in."""
         header = [*self.names, "status", "mean", "sd", "low", "high", "probability", "bits", "why"]
-        write_table(path, header, [(one.row, one.column, None, None, *one[2:]) for one in self])
+        has_chance, has_cost = further(self)
+        header += ["p_answer"] * has_chance + ["cost"] * has_cost
+        write_table(path, header, [(one.row, one.column, None, None, *one[2:9],
+            *[one.chance] * has_chance, *[one.cost] * has_cost) for one in self])  # fmt: skip
+
+
+def further(found: Iterable[Suggestion]) -> tuple[bool, bool]:
+    """Whether suggestions have a probability of an answer, and whether they have a cost."""
+    pairs = [(one.chance == one.chance, one.cost == one.cost) for one in found]  # else NaN
+    return any(chance for chance, _ in pairs), any(cost for _, cost in pairs)
 
 
 def user() -> str:

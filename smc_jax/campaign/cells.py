@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from smc_jax.campaign.types import CampaignError
+from smc_jax.campaign.types import NO_ANSWER, CampaignError
 from smc_jax.data.ratings import DataError
 from smc_jax.data.table import NUMBER, split_lines
 
@@ -32,6 +32,7 @@ WORDS = {
     **dict.fromkeys(("failed", "fail", "error"), "failed"),
     "pending": "pending",
     **dict.fromkeys(("withdrawn", "cancelled", "canceled"), "withdrawn"),
+    **dict.fromkeys((NO_ANSWER, "no_answer", "unanswered"), NO_ANSWER),
 }
 STATUSES = {**WORDS, **dict.fromkeys(("ok", "done", "measured"), "value")}
 
@@ -251,7 +252,7 @@ def read_cells(
     Args:
       texts: [n] the cells, without spaces around.
       place: where the i-th cell stands, for an error.
-      statuses: whether a cell may say failed, pending or withdrawn.
+      statuses: whether a cell may say failed, no answer, pending or withdrawn.
       delimiter: of the file; where it is a semicolon, 1,234 is a number with a decimal comma.
 
     Returns:
@@ -287,7 +288,7 @@ def _complaint(text: str, statuses: bool) -> str:
     for pattern, complaint in COMPLAINTS:
         if re.fullmatch(pattern, text, re.IGNORECASE | re.DOTALL | re.ASCII):
             return complaint
-    words = ", or write failed, pending or withdrawn" if statuses else ""
+    words = ", or write failed, no answer, pending or withdrawn" if statuses else ""
     return f"is not a number: write a number, or empty the cell{words}"
 
 
@@ -315,8 +316,8 @@ def apply_statuses(words: Sequence[str], kinds: Sequence[str], place: Place) -> 
         status = said[word]
         if status is None:
             raise CampaignError(
-                f"{place(i)}: the status {show(word)} is not known: write ok, failed, pending or "
-                "withdrawn, or leave it empty"
+                f"{place(i)}: the status {show(word)} is not known: write ok, failed, no answer, "
+                "pending or withdrawn, or leave it empty"
             )
         if status and kind and status != kind:
             other = "a value" if kind == "value" else kind

@@ -130,7 +130,7 @@ def heat_map(
     description: str,
     colours: str,
 ) -> str:
-    """A map of the entries in view: dots on known ones, crosses on failed, diamonds on suggestions.
+    """A map of the entries in view, with marks on what is known, failed, unanswered or suggested.
 
     Args:
         values: one value an entry of the whole table [D, N].
@@ -162,6 +162,7 @@ def heat_map(
         cells, here = Cells(axes, painted, size, INK), np.ix_(view.rows, view.columns)
         cells.dots(np.isfinite(data.known[here]))
         cells.crosses(data.failed[here])
+        cells.dashes(data.silent[here])
         at = np.array(view.marks, float).reshape(-1, 2)
         axes.plot(at[:, 1], at[:, 0], "D", ms=5.0, mfc="white", mec="black", mew=1.1, clip_on=False)
         axes.set_yticks(row_ticks, [sheet.text(row_names[i]) for i in row_ticks])

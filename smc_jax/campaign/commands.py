@@ -10,27 +10,15 @@ from tqdm import tqdm
 
 from smc_jax.campaign import hints, show
 from smc_jax.campaign.campaign import Campaign
+from smc_jax.campaign.command_flags import CHANGEABLE, FLAGS, NEW_SETTINGS, Flag
 from smc_jax.campaign.exporting import open_ask_lines
 from smc_jax.campaign.picture import progress_png
 from smc_jax.campaign.plates import Plates
-from smc_jax.campaign.settings import SETTINGS
 from smc_jax.campaign.sheets import check_out, check_sheet
 from smc_jax.campaign.tables import read_ids, read_pairs
 from smc_jax.campaign.taking import PAST
 from smc_jax.campaign.types import COLUMN, ROW, CampaignError
 from smc_jax.campaign.writing import write_table, write_whole
-
-CHANGEABLE = ("policy", "rank", "budget", "noise", "repeats", "retry_failed")
-
-
-class Flag(NamedTuple):
-    """One flag of a command."""
-
-    name: str
-    meaning: str
-    default: Any = None
-    kind: type = str
-    or_none: bool = False  # whether the word none may be given in place of a value
 
 
 class Command(NamedTuple):
@@ -69,7 +57,8 @@ def _new(given: Any, arguments: list[str]) -> None:
     value = given.maximise if given.minimise is None else given.minimise
     if value:
         wanted["value"] = value
-    wanted |= {name: getattr(given, name) for name in ("row_features", "column_features", *PAST)}
+    files = ("row_features", "column_features", "prediction", *PAST)
+    wanted |= {name: getattr(given, name) for name in files}
     with Campaign.new(path, given.table, **wanted) as campaign:
         for note in campaign.notes:
             print(note)
@@ -82,7 +71,7 @@ def _new(given: Any, arguments: list[str]) -> None:
 def _ask(given: Any, arguments: list[str]) -> None:
     (path,) = arguments
     with _open(path) as campaign:
-        inputs = (given.only_rows, given.only_columns, given.closed, given.plate)
+        inputs = (given.only_rows, given.only_columns, given.closed, given.plate, given.costs)
         check_sheet(campaign, path, given.out, given.token, inputs)
         rows, columns, _ = campaign.names
         named = {"rows": rows, "columns": columns}
@@ -98,8 +87,14 @@ def _ask(given: Any, arguments: list[str]) -> None:
             token=given.token,
             expires=given.expires,
             refit=given.refit,
+            costs=given.costs,
+            overhead=given.overhead,
+            worthless=given.worthless,
         )
+        policy = campaign.settings["policy"]
     print(show.suggestions(found, found.names))
+    if told := show.worth(found, policy, given.overhead, given.worthless):
+        print(told)
     if len(found) < given.number:
         print(f"Only {len(found)} entries were open.")
     print(f"\nThey are pending now, and stand in the order in which they were chosen. Asked again"
@@ -108,7 +103,8 @@ def _ask(given: Any, arguments: list[str]) -> None:
     if given.out is not None:
         found.save(given.out)
         print(f"Next: measure, fill in the column {found.names[2]!r} of {given.out} (or write"
-              f" failed into its status), then: smc-jax tell {path} {given.out}")  # fmt: skip
+              " failed, or no answer, into its status), then:"
+              f" smc-jax tell {path} {given.out}")  # fmt: skip
     else:
         row, column, value = found.names
         print(f"Next: measure, write a CSV with {row}, {column} and {value}, then:"
@@ -252,7 +248,7 @@ def _export(given: Any, arguments: list[str]) -> None:
 def _describe(given: Any, arguments: list[str]) -> None:
     (path,) = arguments
     with _open(path) as campaign:
-        campaign.describe(rows=given.rows, columns=given.columns)
+        campaign.describe(rows=given.rows, columns=given.columns, prediction=given.prediction)
         for note in campaign.notes:
             print(note)
         print(f"{path}: {show.counted(campaign.sizes())}.")
@@ -260,91 +256,23 @@ def _describe(given: Any, arguments: list[str]) -> None:
     print(f"Next: {step}")
 
 
-def _setting_flag(name: str) -> Flag:
-    """A flag for a setting of the campaign; it has no default, so that what is given is known."""
-    kinds = {"rank": int, "budget": int, "seed": int, "noise": float}
-    default, meaning = SETTINGS[name]
-    kind = bool if isinstance(default, bool) else kinds.get(name, str)
-    return Flag(name, meaning, None, kind, or_none=default is None)
-
-
-NEW_SETTINGS = tuple(_setting_flag(name) for name in SETTINGS if name not in ("maximise", "value"))
-OUT = Flag("out", "the file to write")
+# How each command is called, and what it does.
+_CALLED: dict[str, tuple[Callable[[Any, list[str]], None], tuple[str, ...], str]] = {
+    "new": (_new, (), "makes a campaign, from a table of what is known or empty"),
+    "ask": (_ask, (), "suggests which entries to measure next"),
+    "tell": (_tell, ("TABLE...",), "adds answers: values, failures, withdrawals, asks in vain"),
+    "withdraw": (_withdraw, ("TOKEN",), "takes an ask back: what is pending of it is free again"),
+    "predict": (_predict, ("PAIRS",), "forecasts any entries"),
+    "status": (_status, (), "says where the campaign stands, and whether more still pays"),
+    "report": (_report, (), "writes one HTML page to pass on"),
+    "close": (_close, ("PAIRS",), "closes pairs, rows or columns for good"),
+    "reopen": (_reopen, ("PAIRS",), "opens them again"),
+    "add": (_add, (), "adds rows and columns of which nothing is known"),
+    "describe": (_describe, (), "adds features of rows and columns, or a prediction of the values"),
+    "set": (_set, (), "changes settings from here on"),
+    "export": (_export, (), "writes a table of everything known"),
+}
 COMMANDS = {
-    "new": Command(
-        _new,
-        ("CAMPAIGN",),
-        "makes a campaign, from a table of what is known or empty",
-        (
-            Flag("table", "what is known: a long or a wide table, CSV or Parquet"),
-            Flag("maximise", "the column of the values, of which high ones are wanted"),
-            Flag("minimise", "the column of the values, of which low ones are wanted"),
-            Flag("row_features", "what is known of rows: a table by id, CSV or Parquet"),
-            Flag("column_features", "what is known of columns: a table by id"),
-            *(Flag(name, told, None, kind) for name, (told, kind) in PAST.items()),
-            *NEW_SETTINGS,
-        ),
-    ),
-    "ask": Command(
-        _ask,
-        ("CAMPAIGN",),
-        "suggests which entries to measure next",
-        (
-            Flag("number", "how many entries", 10, int),
-            Flag("out", "a .csv, .csv.gz or .parquet file for the suggestions"),
-            Flag("only_rows", "a file with the only rows that are wanted, one id a line"),
-            Flag("only_columns", "a file with the only columns that are wanted"),
-            Flag("closed", "a CSV of pairs, rows or columns that are closed for now"),
-            Flag("plate", "what the entries must share: row, column, or a CSV of ids and groups"),
-            Flag("token", "a name for this ask; asked again with it, the same entries come"),
-            Flag("expires", "hours after which the entries are free again", None, float),
-            Flag("refit", "whether the model is fitted to all that was told", True, bool),
-        ),
-    ),
-    "tell": Command(
-        _tell,
-        ("CAMPAIGN", "TABLE..."),
-        "adds answers: values, failures and withdrawals",
-        (Flag("correct", "whether other values replace the earlier ones", False, bool),),
-    ),
-    "withdraw": Command(
-        _withdraw, ("CAMPAIGN", "TOKEN"), "takes an ask back: what is pending of it is free again"
-    ),
-    "predict": Command(_predict, ("CAMPAIGN", "PAIRS"), "forecasts any entries", (OUT,)),
-    "status": Command(
-        _status,
-        ("CAMPAIGN",),
-        "says where the campaign stands, and whether more still pays",
-        (
-            Flag("png", "a file for a picture of the progress"),
-            Flag("open_asks", "a .csv, .csv.gz or .parquet file for the asks with pending entries"),
-        ),
-    ),
-    "report": Command(_report, ("CAMPAIGN",), "writes one HTML page to pass on", (OUT,)),
-    "close": Command(_close, ("CAMPAIGN", "PAIRS"), "closes pairs, rows or columns for good"),
-    "reopen": Command(_reopen, ("CAMPAIGN", "PAIRS"), "opens them again"),
-    "add": Command(
-        _add,
-        ("CAMPAIGN",),
-        "adds rows and columns of which nothing is known",
-        tuple(Flag(name, f"a file with new {name}, one id a line") for name in ("rows", "columns")),
-    ),
-    "describe": Command(
-        _describe,
-        ("CAMPAIGN",),
-        "adds features of rows and columns, which the model learns from",
-        tuple(Flag(name, f"a table of {name} by id") for name in ("rows", "columns")),
-    ),
-    "set": Command(
-        _set,
-        ("CAMPAIGN",),
-        "changes settings from here on",
-        tuple(_setting_flag(name) for name in CHANGEABLE),
-    ),
-    "export": Command(
-        _export,
-        ("CAMPAIGN",),
-        "writes a table of everything known",
-        (OUT, Flag("history", "whether every answer ever told is written", False, bool)),
-    ),
+    name: Command(run, ("CAMPAIGN", *arguments), meaning, FLAGS.get(name, ()))
+    for name, (run, arguments, meaning) in _CALLED.items()
 }

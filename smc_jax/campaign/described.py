@@ -1,4 +1,4 @@
-"""Features of the rows and columns of a campaign: how they are kept, and what the model gets.
+"""What is known of rows, columns and entries beforehand: how it is kept, what the model gets.
 
 Of one id and one feature the last value holds, so that ids may come later, and other features too.
 """
@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from smc_jax.campaign import schema
+from smc_jax.campaign import predicted, schema
 from smc_jax.campaign.answers import note_new
 from smc_jax.campaign.cells import check_ids
+from smc_jax.campaign.predicted import Predicted
 from smc_jax.campaign.types import COLUMN, ROW, CampaignError
 from smc_jax.data.features import FeatureCells, matrix_of_columns, read_cells
 from smc_jax.data.ratings import DataError
@@ -22,14 +23,15 @@ MOST_CELLS = 10_000_000  # about 50 bytes each in the file
 
 
 class Described(NamedTuple):
-    """The features [n, P] of rows and of columns; None where there are none."""
+    """Features [n, P] of rows and of columns, and predicted values; None where there are none."""
 
     rows: np.ndarray | None = None
     columns: np.ndarray | None = None
+    entries: np.ndarray | None = None  # [D, N]  NaN where there is no prediction
 
     def turned(self) -> "Described":
         """The same for the transposed matrix."""
-        return Described(self.columns, self.rows)
+        return Described(self.columns, self.rows, None if self.entries is None else self.entries.T)
 
 
 def read_tables(
@@ -55,11 +57,15 @@ def read_tables(
     return found
 
 
-def source_of(who: str, tables: Mapping[str, FeatureCells]) -> str:
+def source_of(
+    who: str, tables: Mapping[str, FeatureCells], prediction: Predicted | None = None
+) -> str:
     """Who tells what is in some tables, for the history; there must be one."""
-    if not tables:
-        raise CampaignError("describe: give a table of rows, of columns, or both")
-    return ": ".join([who, *(pathlib.Path(one.source).name for one in tables.values())])
+    sources = [one.source for one in tables.values()]
+    sources += [] if prediction is None else [prediction.source]
+    if not sources:
+        raise CampaignError("describe: give a table of rows, of columns, or a prediction")
+    return ": ".join([who, *(pathlib.Path(one).name for one in sources)])
 
 
 def notes_of(
@@ -95,9 +101,12 @@ def notes_of(
 
 
 def write_described(
-    database: sqlite3.Connection, stamp: tuple[float, str, str], tables: Mapping[str, FeatureCells]
+    database: sqlite3.Connection,
+    stamp: tuple[float, str, str],
+    tables: Mapping[str, FeatureCells],
+    prediction: Predicted | None = None,
 ) -> dict[str, int]:
-    """Adds tables by axis, and their ids where these are new; how many are, by axis."""
+    """Adds tables by axis with their ids, and a prediction; how many ids are new, by axis."""
     known, new = {}, {}
     for axis in (ROW, COLUMN):
         named = list(tables[axis].cells) if axis in tables else []
@@ -105,10 +114,17 @@ def write_described(
     for axis, table in tables.items():
         _check_known(axis, table, known, new)
     schema.check_size(database, len(known[ROW]), len(known[COLUMN]))
-    event = schema.write_event(database, stamp, {axis: one.names for axis, one in tables.items()})
+    detail: dict[str, object] = {axis: one.names for axis, one in tables.items()}
+    if prediction is not None:
+        detail[predicted.KEY] = prediction.cells.values.size
+    event = schema.write_event(database, stamp, detail)
     schema.write_ids(database, event, new)
     for axis, table in tables.items():
         _write_features(database, event, axis, known[axis], table)
+    if prediction is not None:
+        predicted.write_prediction(database, event, prediction)
+    elif any(new.values()):
+        predicted.check_predicted_size(database)
     return {axis: len(ids) for axis, ids in new.items()}
 
 
@@ -188,7 +204,9 @@ def read_anew(database: sqlite3.Connection, kept: Kept | None) -> Kept:
     key = (database.execute(last).fetchone()[0] or 0, *ids.values())
     if kept is not None and kept.key == key:
         return kept
-    return Kept(key, Described(*(_read(database, axis, number) for axis, number in ids.items())))
+    rows, columns = (_read(database, axis, number) for axis, number in ids.items())
+    entries = predicted.stored_prediction(database, ids[ROW], ids[COLUMN])
+    return Kept(key, Described(rows, columns, entries))
 
 
 def _read(database: sqlite3.Connection, axis: str, ids: int) -> np.ndarray | None:

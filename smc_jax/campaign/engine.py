@@ -19,6 +19,7 @@ from smc_jax.beliefs.base import Belief, parameter_draws
 from smc_jax.beliefs.held import held, held_draws
 from smc_jax.beliefs.history import History
 from smc_jax.campaign.highest import largest, optimum_of
+from smc_jax.campaign.worth import Terms
 from smc_jax.model import gaussian
 from smc_jax.model.features import Features
 from smc_jax.model.parameters import Parameters
@@ -49,6 +50,9 @@ class Asked(NamedTuple):
     hopeful: Array  # [n] bool: its expected value is one of the `wanted` highest
     best_mean: Array  # []  the highest expected value on offer
     optimum: Array  # []  expected average of the `wanted` best entries on offer
+    # [n]  What asks of the chosen entries are worth. Where it is there, what is said of the best
+    # above is said of the worth of asks, not of the values of entries.
+    worth: Array | None = None
 
 
 class Survey(NamedTuple):
@@ -71,7 +75,7 @@ class Engine(NamedTuple):
     rule: str  # one of RULES
     fit: Callable[..., Parameters]  # (key, data, features=none, history=None) -> DRAWS draws
     # (choice key, forecast key, fit, data, columns, open [D, C], pending [D, C], wanted, best_of,
-    # number)
+    # number, terms=None)
     ask: Callable[..., Asked]
     predict: Callable[[Array, Any, Observations, Array, Array], Predicted]  # rows, columns [M]
     # (forecast key, fit, data, open [D, N], best, offset [D, N], factor [D, N])
@@ -118,8 +122,10 @@ def _describe(
     pending: Array,
     wanted: Array,
     choice: Choice,
+    terms: Terms | None = None,
 ) -> Asked:
     """What is known of chosen entries of a matrix of the columns in question."""
+    worth = (lambda values: values) if terms is None else terms.worth
     parameters, sample_key = _forecast_draws(key, belief, state)
     members = ensemble.start(sample_key, parameters, data)
     row, column = (jnp.maximum(index, 0) for index in choice)
@@ -135,7 +141,8 @@ def _describe(
         w, b, latent = draw.parameters.factors(), draw.parameters.expected(), draw.column
         mean, sample = (b + w @ x.T for x in (latent.mean, latent.sample))
         # The mirror image of a sample around the mean is as likely as the sample itself.
-        samples = (jnp.where(is_open, x, -jnp.inf) for x in (sample, 2.0 * mean - sample))
+        mirrored = 2.0 * mean - sample
+        samples = (jnp.where(is_open, worth(x), -jnp.inf) for x in (sample, mirrored))
         is_best, average_best = map(jnp.stack, zip(*map(highest, samples), strict=True))
         variance = jnp.einsum("nk,nkl,nl->n", w[row], latent.covariance[column], w[row])
         noise = jnp.broadcast_to(draw.parameters.noise(), (data.columns,))[column]
@@ -145,7 +152,7 @@ def _describe(
     # The means are summed up draw by draw: side by side they would be a matrix each.
     nothing = jnp.zeros(is_open.shape, members.column.block.dtype)
     total, (mixture, is_best, average_best) = lax.scan(one, nothing, members)
-    average = jnp.where(is_open, total / DRAWS, -jnp.inf)
+    average = jnp.where(is_open, worth(total / DRAWS), -jnp.inf)
     return Asked(
         choice=choice,
         predicted=summary(mixture, jnp.asarray(LEVELS), noise=True),
@@ -154,7 +161,21 @@ def _describe(
         hopeful=highest(average)[0],
         best_mean=average.max(),
         optimum=average_best.mean(),
+        worth=None if terms is None else average[row, column],
     )
+
+
+def _average(key: Array, belief: Belief, state: Focused, data: Observations) -> Array:
+    """The expected values of all entries of the columns in question."""
+    parameters, sample_key = _forecast_draws(key, belief, state)
+    members = ensemble.start(sample_key, parameters, data)
+
+    def one(total: Array, draw: ensemble.Ensemble) -> tuple[Array, None]:
+        w, b = draw.parameters.factors(), draw.parameters.expected()
+        return total + b + w @ draw.column.mean.T, None
+
+    nothing = jnp.zeros((data.rows, data.columns), members.column.block.dtype)
+    return lax.scan(one, nothing, members)[0] / DRAWS
 
 
 def _gains(
@@ -277,16 +298,25 @@ def engine(*, rank: int, fixed_noise: float | None, rule: str) -> Engine:
         wanted: Array,
         best_of: int,
         number: int,
+        terms: Terms | None = None,
     ) -> Asked:
         refit_key, choose_key = jax.random.split(key)
         policy = _policy(rule, focused, best_of)
         data, state = data.at_columns(columns), Focused(fit, columns)
         # Named columns are summarised once, when the pending entries are known; others twice.
         offer = Offer(jnp.arange(columns.size), is_open, jnp.ones(is_open.shape))
-        begun = policy.init(refit_key, data, offer, state)
-        fitted = policy.refit(refit_key, begun, data, offer)
-        choice = choose_several(choose_key, policy, fitted, data, offer, pending, number)
-        return _describe(forecast_key, focused, state, data, is_open, pending, wanted, choice)
+        seen, own = data, state
+        if terms is not None:  # to the policy the zero of values is what is worth nothing
+            terms = terms.settled(_average(forecast_key, focused, state, data), is_open)
+            factor = offer.factor if terms.price is None else 1.0 / terms.price
+            offer = offer._replace(factor=factor, chance=terms.chance)
+            seen = data.relative_to(terms.zero)
+            own = Focused(fit._replace(intercepts=fit.intercepts - terms.zero), columns)
+        begun = policy.init(refit_key, seen, offer, own)
+        fitted = policy.refit(refit_key, begun, seen, offer)
+        choice = choose_several(choose_key, policy, fitted, seen, offer, pending, number)
+        known = (data, is_open, pending, wanted, choice, terms)
+        return _describe(forecast_key, focused, state, *known)
 
     mixture = predictor(belief)
 

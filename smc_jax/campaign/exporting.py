@@ -6,7 +6,7 @@ from itertools import zip_longest
 from typing import Any
 
 from smc_jax.campaign.log import Log
-from smc_jax.campaign.types import OpenAsk, Told
+from smc_jax.campaign.types import NO_ANSWER, OpenAsk, Told
 
 
 def export_lines(
@@ -40,11 +40,12 @@ def open_ask_lines(asks: Iterable[OpenAsk]) -> tuple[list[str], list[Sequence[An
 
 
 def _holding(log: Log) -> Iterator[Sequence[Any]]:
-    """The values that count, in the order told; what failed or is pending; and all other ids."""
+    """The values that count, in the order told; what has none, and why; and all other ids."""
     for row, column, value in zip(log.row, log.column, log.value, strict=True):
         yield log.row_ids[row], log.column_ids[column], float(value), "ok"
     for kind, rows, columns in (
         ("failed", log.failed_row, log.failed_column),
+        (NO_ANSWER, log.silent_row, log.silent_column),
         ("pending", log.pending_row, log.pending_column),
     ):
         for row, column in zip(rows, columns, strict=True):
@@ -56,8 +57,10 @@ def _holding(log: Log) -> Iterator[Sequence[Any]]:
 def _unmentioned(log: Log) -> Iterator[tuple[int, int]]:
     """Entries that name every row and every column of which nothing is known."""
     rows, columns = set(range(len(log.row_ids))), set(range(len(log.column_ids)))
-    own = rows.difference(log.row, log.failed_row, log.pending_row)
-    others = columns.difference(log.column, log.failed_column, log.pending_column)
+    own = rows.difference(log.row, log.failed_row, log.silent_row, log.pending_row)
+    others = columns.difference(
+        log.column, log.failed_column, log.silent_column, log.pending_column
+    )
     if rows and columns:
         yield from zip_longest(sorted(own), sorted(others), fillvalue=0)
 

@@ -22,7 +22,7 @@ from smc_jax.campaign.calibration import Errors, errors_of, folds_of
 from smc_jax.campaign.described import Described
 from smc_jax.campaign.engine import Engine, Survey, engine
 from smc_jax.campaign.matrix import Matrix, Units
-from smc_jax.model.features import Features, coordinates
+from smc_jax.model.features import Features, coordinates, entry_prediction
 from smc_jax.model.parameters import OF_COLUMNS, Parameters
 
 OnFit = Callable[[int, int], None]
@@ -76,6 +76,7 @@ class Keys(NamedTuple):
     check: jax.Array
     ask: jax.Array  # of the choice of entries
     predict: jax.Array
+    response: jax.Array  # of the model of who answers
 
 
 def keys_at(seed: int, position: int) -> Keys:
@@ -85,7 +86,8 @@ def keys_at(seed: int, position: int) -> Keys:
     of an entry stay as they are, though asks are written to the log.
     """
     fit, check, ask, predict = jax.random.split(jax.random.key(seed), 4)
-    return Keys(fit, check, jax.random.fold_in(ask, position), predict)
+    response = jax.random.fold_in(predict, 1)
+    return Keys(fit, check, jax.random.fold_in(ask, position), predict, response)
 
 
 def cache_beside(path: str | os.PathLike[str]) -> pathlib.Path:
@@ -123,7 +125,8 @@ def _has_no_more_columns(draws: Parameters, columns: int) -> bool:
 def with_columns(draws: Parameters, columns: int) -> Parameters:
     """Draws for a matrix to which columns were added since, of which nothing is known beforehand.
 
-    Their noise is that of a usual column, and the mean of their latents is zero.
+    Their noise is that of a usual column, the mean of their latents is zero, and what is predicted
+    of a row is the mean over the columns that there were.
     """
     usual_values = {"noise_scales": 1.0, "latent_means": 0.0}
     grown = {}
@@ -133,6 +136,10 @@ def with_columns(draws: Parameters, columns: int) -> Parameters:
             room = [(0, 0)] * kept.ndim
             room[1] = (0, columns - kept.shape[1])
             grown[name] = jnp.pad(kept, room, constant_values=usual)
+    if draws.prediction is not None:  # [S, N, D]
+        usual_column = draws.prediction.mean(1, keepdims=True)
+        more = jnp.repeat(usual_column, columns - draws.prediction.shape[1], axis=1)
+        grown["prediction"] = jnp.concatenate([draws.prediction, more], axis=1)
     return draws._replace(**grown)
 
 
@@ -195,9 +202,16 @@ def forecast(
 
 
 def _coordinates(known: Described) -> Features:
-    """Features as the model takes them; those that are alike in all ids tell nothing."""
-    tables = (None if x is None or not np.ptp(x, axis=0).any() else x for x in known)
-    return Features(*(None if x is None else coordinates(x) for x in tables))
+    """What is known beforehand as the model takes it; what is alike everywhere tells nothing."""
+    rows, columns = (
+        None if x is None or not np.ptp(x, axis=0).any() else coordinates(x)
+        for x in (known.rows, known.columns)
+    )
+    guess = known.entries
+    # As `entry_prediction` would refuse it.
+    if guess is not None and np.nanstd(guess) <= 1e-12 * np.nanmax(np.abs(guess)):
+        guess = None
+    return Features(rows, columns, None if guess is None else entry_prediction(guess))
 
 
 def _digest(*parts: object) -> str:
@@ -216,6 +230,9 @@ def _read(cache: pathlib.Path, kind: str) -> Kept | None:
                 return None
             own = [name.removeprefix("fit_") for name in file.files if name.startswith("fit_")]
             fit = Parameters(**{name: jnp.asarray(file[f"fit_{name}"]) for name in own})
+            if fit.prediction is not None:
+                size = len(fit.sigma), *fit.prediction.shape[1:]
+                fit = fit._replace(prediction=jnp.broadcast_to(fit.prediction, size))
             units = Units(*(float(x) for x in file["units"]))
             stamp, fitted_at = str(file["stamp"]), int(file["fitted_at"])
             errors = Errors(file["errors_mean"], file["errors_ratio"])
@@ -235,6 +252,8 @@ def _write(cache: pathlib.Path, kept: Kept, kind: str) -> None:
         "errors_ratio": kept.errors.ratio,
     }
     leaves = {name: leaf for name, leaf in kept.fit._asdict().items() if leaf is not None}
+    if kept.fit.prediction is not None:
+        leaves["prediction"] = kept.fit.prediction[:1]  # of all draws it is the same
     told |= {f"fit_{name}": np.asarray(leaf) for name, leaf in leaves.items()}
     draft = cache.with_name(f".{cache.name}.{secrets.token_hex(4)}")
     with contextlib.suppress(OSError):

@@ -9,6 +9,7 @@ from jax import Array, lax
 from smc_jax.algebra.batching import mapped
 from smc_jax.algebra.extremes import mean_of_largest
 from smc_jax.policies import ensemble
+from smc_jax.policies.rewards import expected_reward
 from smc_jax.types import Offer
 
 FEW = 512  # values that are found one by one faster than by a bisection over all
@@ -66,7 +67,7 @@ def optimum_of(best_of: int) -> Callable[[Array, ensemble.Ensemble, Offer, float
 
         def one(draw: ensemble.Ensemble) -> Array:
             sample = ensemble.predict_one(*draw).sample
-            return average_of_largest(offer.factor * sample, offer.open, best_of)
+            return average_of_largest(expected_reward(offer, sample), offer.open, best_of)
 
         return mapped(one, members, on_cpu=1).mean()
 

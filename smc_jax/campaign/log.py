@@ -3,16 +3,17 @@
 import math
 import sqlite3
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from smc_jax.campaign import schema
 from smc_jax.campaign.past import Past
-from smc_jax.campaign.types import Calibration, OpenAsk, Suggestion
+from smc_jax.campaign.types import NO_ANSWER, Calibration, OpenAsk, Suggestion
 
 Pair = tuple[int, int]  # numbers of a row and of a column
-TELL_COUNTS = ("values", "repeats", "corrected", "failed", "withdrawn", "unchanged")
+TELL_COUNTS = ("values", "repeats", "corrected", "failed", "withdrawn", "unchanged", "silent")
 
 
 class Added(NamedTuple):
@@ -28,6 +29,18 @@ class Added(NamedTuple):
     new_rows: int
     new_columns: int
     position: int  # of the log, afterwards
+    silent: int = 0  # asks that had no answer
+
+
+class Responses(NamedTuple):
+    """Which asks were answered, of those that were answered with a value or not at all."""
+
+    row: np.ndarray  # [a] int32
+    column: np.ndarray  # [a] int32
+    answered: np.ndarray  # [a] bool
+
+
+_NOBODY = np.zeros(0, np.int32)
 
 
 class Log(NamedTuple):
@@ -53,6 +66,9 @@ class Log(NamedTuple):
     open_asks: list[OpenAsk]  # the oldest first
     next_expiry: float  # when the first of the pending entries stops being pending, inf: never
     past: Past | None = None  # answers of other columns
+    silent_row: np.ndarray = _NOBODY  # [s] int32, entries whose last ask had no answer
+    silent_column: np.ndarray = _NOBODY  # [s] int32
+    responses: Responses | None = None  # None where every ask was answered
 
     def pending(self) -> list[tuple[str, str]]:
         """The ids of the pending entries, in the order asked."""
@@ -74,18 +90,20 @@ class Entry:
     def __init__(self) -> None:
         self.values: list[float] = []  # those that count
         self.failed = False  # its last outcome is a failure
+        self.silent = False  # its last outcome is that no answer came
         self.answered = 0  # event of its last answer
-        self.pending = False
+        self.asked = False  # it was asked, or marked as pending, since its last answer
+        self.pending = False  # that has not expired
         self.expires: float | None = None  # when it stops being pending
 
     def answer(self, kind: str, value: float | None, correction: bool) -> None:
         """Takes one answer more."""
-        self.pending = False
+        self.pending = self.asked = False
         if kind == "withdrawn":
             return
         if correction:
             self.values = []
-        self.failed = kind == "failed"
+        self.failed, self.silent = kind == "failed", kind == NO_ANSWER
         if value is not None:
             self.values.append(value)
 
@@ -107,7 +125,7 @@ def read_entry(database: sqlite3.Connection, pair: Pair, now: float) -> Entry:
         pair,
     ).fetchone()
     if asked is not None and asked[0] > entry.answered:
-        entry.expires = asked[1]
+        entry.asked, entry.expires = True, asked[1]
         entry.pending = entry.expires is None or entry.expires >= now
     return entry
 
@@ -132,7 +150,7 @@ class Tell:
           campaign: the file, as a refusal names it; None while the campaign is made.
         """
         self._find, self._entries = find, dict[Pair, Entry]()
-        is_new = campaign is None
+        self._is_new = is_new = campaign is None
         self._correct = "mark it as a correction (--correct)"
         self._drop = f"{self._correct} to drop the value, or write withdrawn to keep it"
         if is_new:
@@ -154,6 +172,8 @@ class Tell:
                 return self._value(pair, entry, value)
             case "failed":
                 return self._failed(pair, entry)
+            case "no answer":
+                return self._silent(pair, entry)
             case "withdrawn" if entry.pending:
                 self._answer(pair, entry, "withdrawn", "withdrawn")
             case "withdrawn":
@@ -161,7 +181,7 @@ class Tell:
             case "pending":
                 return self._pending(pair, entry)
             case _:
-                return f"is {kind!r}; write a value, failed, pending or withdrawn."
+                return f"is {kind!r}; write a value, failed, no answer, pending or withdrawn."
         return None
 
     def _answer(
@@ -212,6 +232,29 @@ class Tell:
             self._answer(pair, entry, "corrected" if entry.values else "failed", "failed")
         return None
 
+    def _silent(self, pair: Pair, entry: Entry) -> str | None:
+        """Whoever was asked did not answer; who answers is learned from it.
+
+        A table that a campaign begins with tells of asks that the campaign did not make: they are
+        kept, and nothing is learned from them.
+        """
+        known = bool(entry.values) or entry.failed
+        if entry.asked or (self._is_new and not known):
+            self._answer(pair, entry, "silent", NO_ANSWER)
+        elif entry.silent:
+            self.tally["unchanged"] += 1
+        elif known and self._corrections and pair not in self._told:
+            self._answer(pair, entry, "corrected", NO_ANSWER)
+        elif known:
+            what = f"the value {entry.values[-1]!r}" if entry.values else "a failure"
+            return f"is told as no answer and has {what} already; {self._drop}."
+        else:
+            return (
+                "is told as no answer, and nobody was asked for it; leave the cell empty, or tell"
+                " it as pending first."
+            )
+        return None
+
     def _pending(self, pair: Pair, entry: Entry) -> str | None:
         if entry.pending and entry.expires is None:
             self.tally["unchanged"] += 1
@@ -222,5 +265,51 @@ class Tell:
             )
         else:
             self.announced[pair] = None
-            entry.pending, entry.expires = True, None
+            entry.asked, entry.pending, entry.expires = True, True, None
         return None
+
+
+def write_tell(
+    database: sqlite3.Connection,
+    tell: Tell,
+    new: Mapping[str, Mapping[str, int]],
+    stamped: Callable[[str], tuple[float, str, str]],
+) -> None:
+    """Writes what a tell adds.
+
+    There is one event for asks that had no answer, one for all other answers, and one after them
+    for what the table says is pending.
+
+    Args:
+      database: in a transaction of the caller.
+      tell: with its records.
+      new: numbers of new ids, by axis.
+      stamped: time, kind and source of an event of a kind.
+    """
+    silent = [one for one in tell.answers if one[2] == NO_ANSWER]
+    others = [one for one in tell.answers if one[2] != NO_ANSWER]
+    has_new = any(new.values())
+    events = {}
+    if silent:
+        detail: dict[str, Any] = {"silent": len(silent)}
+        events[NO_ANSWER] = schema.write_event(database, stamped(NO_ANSWER), detail)
+    if others or (has_new and not tell.announced and not silent):
+        events["told"] = schema.write_event(database, stamped("told"), dict(tell.tally))
+    if tell.announced:
+        detail = {"pending": len(tell.announced)}
+        events["announced"] = schema.write_event(database, stamped("announced"), detail)
+    if has_new:
+        schema.write_ids(database, min(events.values()), new)
+    database.executemany(
+        "INSERT INTO answers (event, row, column, kind, value, correction)"
+        " VALUES (?, ?, ?, ?, ?, ?)",
+        (
+            (events[NO_ANSWER if answer[2] == NO_ANSWER else "told"], *answer)
+            for answer in tell.answers
+        ),
+    )
+    if tell.announced:
+        nothing = [math.nan] * len(schema.OF_SUGGESTION)
+        announced = [(*pair, *nothing, "announced") for pair in tell.announced]
+        event = events["announced"]
+        schema.write_ask(database, (event, None, None, event - 1, None), announced)

@@ -4,6 +4,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+from smc_jax.campaign import predicted
 from smc_jax.campaign.batch import Path, user
 from smc_jax.campaign.settings import checked_settings
 from smc_jax.campaign.storage import Storage
@@ -17,6 +18,7 @@ def make_campaign(
     path: Path,
     table: Path | None,
     features: Mapping[str, FeatureCells],
+    prediction: Path | None,
     source: str | None,
     settings: dict[str, Any],
 ) -> tuple[list[str], dict[str, int]]:
@@ -26,6 +28,7 @@ def make_campaign(
       path: of a file that does not exist yet.
       table: values by row and column; None where nothing is known.
       features: of rows and of columns, by axis.
+      prediction: a table of the values that something else predicts; None where there is none.
       source: who makes it, for the history; None is the user.
       settings: those that are given.
 
@@ -51,13 +54,20 @@ def make_campaign(
         named_rows = [] if records is None else [*records.row_ids, *records.rows]
         named_columns = [] if records is None else [*records.column_ids, *records.columns]
         check_past(past, named_rows, named_columns)
-    Storage.create(path, wanted, who, records, features, past).disconnect()
     known: dict[str, list[str]] = {ROW: [], COLUMN: []}
     if records is not None:
         known = {ROW: records.row_ids, COLUMN: records.column_ids}
+    ids = [
+        list(dict.fromkeys([*known[axis], *(features[axis].cells if axis in features else ())]))
+        for axis in (ROW, COLUMN)
+    ]
+    guess = predicted.read_prediction(prediction, *ids)
+    Storage.create(path, wanted, who, records, features, past, guess).disconnect()
     new = {axis: len(one.cells.keys() - known[axis]) for axis, one in features.items()}
     notes = [] if records is None else list(records.notes)
     if past is not None:
         told = past.told(named_rows, named_columns)
         notes += [*notes_of_past, f"{told[:1].upper()}{told[1:]}."]
+    if guess is not None:
+        notes.append(predicted.note_of(guess, *ids))
     return notes, new

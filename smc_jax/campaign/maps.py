@@ -3,7 +3,7 @@
 import numpy as np
 
 from smc_jax.campaign import charts
-from smc_jax.campaign.marks import KEYS
+from smc_jax.campaign.marks import KEYS, SILENT
 from smc_jax.campaign.types import ReportData
 
 
@@ -23,7 +23,10 @@ def maps_html(data: ReportData) -> str:
     shown = f"{len(view.rows):,} of {rows:,} rows and {len(view.columns):,} of {columns:,} columns"
     failed = int(data.failed[np.ix_(view.rows, view.columns)].sum())
     marked = f"{len(view.marks):,} pending suggestions and {failed:,} failed measurements"
-    caption = _caption("expected" if modelled else "known", data.extreme)
+    silent = int(data.silent[np.ix_(view.rows, view.columns)].sum())
+    if silent:
+        marked = f"{marked.replace(' and', ',')} and {silent:,} asks without an answer"
+    caption = _caption("expected" if modelled else "known", data.extreme, silent > 0)
     drawn = [
         f"<figure>\n<figcaption>{title}\n{caption}</figcaption>\n"
         + charts.heat_map(
@@ -51,12 +54,12 @@ def maps_html(data: ReportData) -> str:
     return f'<div class="charts{single}">\n{"".join(drawn)}\n</div>\n<p class="note">{note}</p>'
 
 
-def _caption(kind: str, extreme: str) -> str:
+def _caption(kind: str, extreme: str, has_silent: bool) -> str:
     """How rows and columns are ordered, and what the marks mean."""
     key = ", ".join(
         f'<span class="short"><svg class="key" viewBox="0 0 12 12" aria-hidden="true">{shape}</svg>'
         f"{meaning}</span>"
-        for shape, meaning in KEYS
+        for shape, meaning in (*KEYS, *([SILENT] if has_silent else []))
     )
     return (
         f'<span class="note">Rows are ordered by the mean of their {kind} values, the {extreme} at'

@@ -1,4 +1,4 @@
-"""Marks on the maps of a report: which entries are known, and of which the measurement failed."""
+"""Marks on the maps of a report: which entries are known, failed, or had no answer."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,12 @@ KEYS = (
         "failed measurement",
     ),
 )
+SILENT = (
+    '<path d="M1.5 6H10.5" fill="none" stroke="currentColor" stroke-width="1.6"/>',
+    "asked without an answer",
+)
 _CROSS = np.array([[[-1.0, -1.0], [1.0, 1.0]], [[-1.0, 1.0], [1.0, -1.0]]])
+_DASH = np.array([[[-1.0, 0.0], [1.0, 0.0]]])
 
 
 class Cells:
@@ -47,9 +52,16 @@ class Cells:
 
     def crosses(self, failed: np.ndarray) -> None:
         """A cross on each entry whose measurement failed."""
+        self._thin(failed, _CROSS)
+
+    def dashes(self, silent: np.ndarray) -> None:
+        """A dash on each entry that was asked without an answer."""
+        self._thin(silent, _DASH)
+
+    def _thin(self, where: np.ndarray, lines: np.ndarray) -> None:
         reach = float(np.clip(0.3 * min(self._size), 0.8, 3.0))
         width = float(np.clip(0.4 * reach, 0.6, 1.2))
-        self._strokes(failed, reach / np.array(self._size) * _CROSS, lw=width, capstyle="butt")
+        self._strokes(where, reach / np.array(self._size) * lines, lw=width, capstyle="butt")
 
     def _strokes(self, where: np.ndarray, lines: np.ndarray, **look: Any) -> None:
         """Lines [n, 2, 2] around the middle of each entry: black on light cells, white on dark."""

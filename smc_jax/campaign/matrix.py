@@ -8,6 +8,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from smc_jax.campaign.log import Log
+from smc_jax.campaign.silence import asked_of
 from smc_jax.observations import Observations
 
 Index = TypeVar("Index", int, np.ndarray)
@@ -35,11 +36,12 @@ class Matrix(NamedTuple):
     data: Observations  # in the model's units
     known: np.ndarray  # [D, N] bool
     pending: np.ndarray  # [D, N] bool
-    blocked: np.ndarray  # [D, N] bool: failed or closed for good
+    blocked: np.ndarray  # [D, N] bool: failed, asked without an answer, or closed for good
     best: float  # the best value so far, in the model's units; -inf where nothing is known
     units: Units
     transposed: bool  # rows of the campaign are columns of the model
     history: Observations | None = None  # [D, M]  of other columns, in the model's units
+    asked: Observations | None = None  # [D, N]  asks that had an answer, and refusals; no values
 
     @property
     def open(self) -> np.ndarray:
@@ -89,7 +91,12 @@ def units_of(
 
 
 def matrix_of(
-    log: Log, *, maximise: bool, noise: float | None = None, retry_failed: bool = False
+    log: Log,
+    *,
+    maximise: bool,
+    noise: float | None = None,
+    retry_failed: bool = False,
+    retry_silent: bool = False,
 ) -> Matrix:
     """The matrix that a log stands for.
 
@@ -98,6 +105,7 @@ def matrix_of(
       maximise: whether high values are good.
       noise: the known standard deviation of a measurement; None where it is learned.
       retry_failed: whether an entry whose measurement failed may be asked again.
+      retry_silent: whether an entry that was asked without an answer may be asked again.
     """
     shape = len(log.row_ids), len(log.column_ids)
     past = None if log.past is None else log.past.of(log.row_ids, log.column_ids)
@@ -119,6 +127,8 @@ def matrix_of(
     pending[log.pending_row, log.pending_column] = True
     if not retry_failed:
         blocked[log.failed_row, log.failed_column] = True
+    if not retry_silent:
+        blocked[log.silent_row, log.silent_column] = True
     blocked[log.closed_row, log.closed_column] = True
     blocked |= log.closed_rows[:, None] | log.closed_columns
 
@@ -133,7 +143,10 @@ def matrix_of(
     known, pending, blocked = (np.ascontiguousarray(x.T) if turn else x for x in arrays)
     data = Observations(model(counts), model(sums), model(scatter))
     best = float((sums[counts > 0] / counts[counts > 0]).max()) if log.value.size else -np.inf
-    return Matrix(data, known, pending, blocked, best, units, turn, history)
+    asked = None if log.responses is None else asked_of(shape, log.responses)
+    if asked is not None and turn:
+        asked = asked.transposed()
+    return Matrix(data, known, pending, blocked, best, units, turn, history, asked)
 
 
 def _sums(

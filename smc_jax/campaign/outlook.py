@@ -77,6 +77,7 @@ def status_of(now: Snapshot, fitted: Fitted | None, survey: Survey | None) -> St
         "values": int(log.value.size),
         "pending": int(matrix.pending.sum()),
         "failed": int(log.failed_row.size),
+        "silent": int(log.silent_row.size),
         "closed": _closed(log, matrix),
         "open": int(matrix.open.sum()),
         "best_row": None if top is None else log.row_ids[entry[top, 0]],
@@ -107,9 +108,10 @@ def status_of(now: Snapshot, fitted: Fitted | None, survey: Survey | None) -> St
 
 
 def _closed(log: Log, matrix: Matrix) -> int:
-    """How many unknown entries are closed for good, those that failed not counted."""
+    """How many unknown entries are closed for good, failed and unanswered ones not counted."""
     closed = matrix.turned(matrix.blocked & ~matrix.known).copy()
     closed[log.failed_row, log.failed_column] = False
+    closed[log.silent_row, log.silent_column] = False
     return int(closed.sum())
 
 

@@ -13,6 +13,7 @@ from smc_jax.campaign.forecast import Forecast
 from smc_jax.campaign.log import Log
 from smc_jax.campaign.matrix import Matrix
 from smc_jax.campaign.types import COLUMN, ROW, CampaignError
+from smc_jax.campaign.worth import Worth
 
 SHORTLIST = 24  # plates whose batch is found entry by entry
 HERE = "on its plate"
@@ -109,6 +110,7 @@ def propose_plate(
     calibrator: Calibrator,
     labels: Labels,
     rule: str,
+    worth: Worth | None = None,
 ) -> list[Proposal]:
     """The batch of the best plate.
 
@@ -116,7 +118,7 @@ def propose_plate(
     shortlist (by the expected values and spreads of its entries) has its batch found by the rule.
     IDS takes the plate of the least joint information ratio: the squared sum of expected shortfalls
     over the sum of bits, each entry's given those before it. The other rules take the highest sum
-    of expected values.
+    of expected values, or of what asks are worth.
     """
     matrix = forecast.matrix
     is_open = offered.whole(matrix.data.columns)
@@ -124,15 +126,19 @@ def propose_plate(
     if not np.isfinite(room.max()):
         raise CampaignError(NOTHING_OPEN)
     survey = forecast.survey(is_open)
-    hope = survey.mean + survey.sd
+    hope = np.asarray(survey.mean + survey.sd)
+    if worth is not None:  # one zero for all plates
+        mean = np.asarray(survey.mean)
+        worth = worth.from_model(matrix, mean, is_open)
+        hope = worth.of(hope, mean, float(matrix.units.of(worth.zero)))
     totals = labels.total(np.where(is_open, hope, -np.inf), number)
     totals[room < room.max()] = -np.inf
     shortlist = [int(p) for p in np.argsort(-totals)[:SHORTLIST] if np.isfinite(totals[p])]
-    whole = propose(key, forecast, offered, number, best_of, calibrator)
+    whole = propose(key, forecast, offered, number, best_of, calibrator, worth=worth)
     batches = []
     for plate in shortlist:
         own = Offered.of(is_open & labels.mask(plate), offered.everything)
-        batches.append(propose(key, forecast, own, number, best_of, calibrator, HERE))
+        batches.append(propose(key, forecast, own, number, best_of, calibrator, HERE, worth))
     return min(batches, key=lambda batch: _cost(batch, whole.optimum, rule)).proposals
 
 

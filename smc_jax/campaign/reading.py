@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from smc_jax.campaign.log import Log, State
+from smc_jax.campaign.log import Log, Responses, State
 from smc_jax.campaign.past import stored_past
 from smc_jax.campaign.schema import read_ids, read_position, read_settings, read_suggestions
 from smc_jax.campaign.types import COLUMN, ROW, Calibration, OpenAsk, Suggestion, Told
@@ -23,8 +23,8 @@ class _Arrays(NamedTuple):
     holds: np.ndarray  # [a] bool: a value that no later answer corrected
 
 
-_ANSWER = np.dtype("i8, i4, i4, ?, ?, f8, ?")
-_ANSWER.names = ("event", "row", "column", "failed", "withdrawn", "value", "correction")
+_ANSWER = np.dtype("i8, i4, i4, ?, ?, ?, f8, ?")
+_ANSWER.names = ("event", "row", "column", "failed", "withdrawn", "silent", "value", "correction")
 _SUGGESTION = np.dtype("i8, i4, i4, i4, f8, ?, f8, f8, f8, f8")
 _SUGGESTION.names = (
     *("event", "place", "row", "column", "expires", "asked"),
@@ -42,8 +42,8 @@ def _last(entry: np.ndarray, of: np.ndarray, entries: int) -> np.ndarray:
 def _read(database: sqlite3.Connection) -> _Arrays:
     answers = np.fromiter(
         database.execute(
-            "SELECT event, row, column, kind = 'failed', kind = 'withdrawn', value, correction"
-            " FROM answers ORDER BY answer"
+            "SELECT event, row, column, kind = 'failed', kind = 'withdrawn', kind = 'no answer',"
+            " value, correction FROM answers ORDER BY answer"
         ),
         _ANSWER,
     )
@@ -61,7 +61,7 @@ def _read(database: sqlite3.Connection) -> _Arrays:
     order = np.arange(len(answers))
     corrections = answers["correction"]
     corrected = _last(entry_of_answer[corrections], order[corrections], len(distinct))
-    is_value = ~answers["failed"] & ~answers["withdrawn"]
+    is_value = ~answers["failed"] & ~answers["withdrawn"] & ~answers["silent"]
     holds = is_value & (order >= corrected[entry_of_answer])
     return _Arrays(answers, suggestions, len(distinct), entry_of_answer, entry_of_suggestion, holds)
 
@@ -86,8 +86,11 @@ def _log_of(database: sqlite3.Connection, arrays: _Arrays, now: float) -> Log:
 
     outcomes = np.flatnonzero(~answers["withdrawn"])
     last_outcome = np.sort(_last(arrays.entry_of_answer[outcomes], outcomes, entries))
-    last_answers = answers[last_outcome[last_outcome >= 0]]
+    last_outcome = last_outcome[last_outcome >= 0]
+    last_answers = answers[last_outcome]
     failed = last_answers[last_answers["failed"]]
+    has_value = np.isin(arrays.entry_of_answer[last_outcome], entry_of_told)
+    silent = last_answers[last_answers["silent"] & ~has_value]
 
     answered = _last(arrays.entry_of_answer, answers["event"], entries)
     order = np.arange(len(suggestions))
@@ -115,8 +118,40 @@ def _log_of(database: sqlite3.Connection, arrays: _Arrays, now: float) -> Log:
         last_suggestions=_pending_suggestions(database, pending),
         open_asks=_open_asks(database, pending),
         past=stored_past(database),
+        silent_row=silent["row"].copy(),
+        silent_column=silent["column"].copy(),
+        responses=_responses_of(arrays),
         **_read_closures(database, len(row_ids), len(column_ids)),
     )
+
+
+def _responses_of(arrays: _Arrays) -> Responses | None:
+    """What came of each ask: the last outcome before the entry was asked again, if it was.
+
+    A value that comes after "no answer" was told is a late answer. A failure says nothing of
+    whether answers come, and an ask that was withdrawn is none.
+    """
+    answers = arrays.answers
+    if not answers["silent"].any():
+        return None
+    outcomes = ~answers["withdrawn"]
+    told, of_told = answers[outcomes], arrays.entry_of_answer[outcomes]
+    asks, of_asks = arrays.suggestions, arrays.entry_of_suggestion
+    # One number in the order of entry and event, as in `_calibration_of`.
+    events = 1 + max(told["event"].max(initial=0), asks["event"].max(initial=0))
+    by_entry = np.argsort(of_told * events + told["event"], kind="stable")
+    outcome = (of_told * events + told["event"])[by_entry]
+    asked = np.sort(of_asks * events + asks["event"])
+    entry = asked // events
+    end = (entry + 1) * events
+    end[:-1] = np.minimum(end[:-1], asked[1:])
+    last = np.searchsorted(outcome, end) - 1
+    has_one = last >= np.searchsorted(outcome, asked, side="right")
+    found = told[by_entry[last[has_one]]]
+    found = found[~found["failed"]]
+    if not found["silent"].any():  # those that were told are of a table that came before all asks
+        return None
+    return Responses(found["row"].copy(), found["column"].copy(), ~found["silent"])
 
 
 def _pending_suggestions(database: sqlite3.Connection, pending: np.ndarray) -> list[Suggestion]:

@@ -9,6 +9,7 @@ from string import Template
 import numpy as np
 
 from smc_jax.campaign import charts
+from smc_jax.campaign.batch import further
 from smc_jax.campaign.maps import maps_html
 from smc_jax.campaign.settings import in_words
 from smc_jax.campaign.types import Calibration, ReportData, Suggestion
@@ -146,6 +147,11 @@ def _figures(data: ReportData, digits: int | None) -> str:
         ("Known", f"{status.known:,}", f"entries, {values}", ""),
         ("Pending", f"{status.pending:,}", "suggested, no answer yet", ""),
         ("Failed", f"{status.failed:,}", "measured without a value", ""),
+        *(
+            [("No answer", f"{status.silent:,}", "asked, and nothing came", "")]
+            if status.silent
+            else []
+        ),
         ("Open", f"{status.open:,}", f"may be asked; {status.closed:,} closed", ""),
         (f"Best so far ({data.extreme})", number(status.best_value, digits), where, "wide"),
     ]
@@ -202,6 +208,7 @@ def _next(data: ReportData, digits: int | None) -> str:
     if not data.suggestions:
         return "<p>Nothing is pending. Ask for entries to see suggestions here.</p>"
     listed = data.suggestions[:MAX_SUGGESTIONS]
+    has_chance, has_cost = further(listed)
     bits = decimals(one.gain for one in listed)
 
     def cells(one: Suggestion) -> list[str]:
@@ -213,6 +220,8 @@ def _next(data: ReportData, digits: int | None) -> str:
             interval if np.isfinite(one.low + one.high) else NONE,
             percent(one.probability),
             number(one.gain, bits),
+            *([percent(one.chance)] if has_chance else []),
+            *([number(one.cost, decimals([one.cost]))] if has_cost else []),
             _bdi(one.reason),
         ]
 
@@ -223,6 +232,8 @@ def _next(data: ReportData, digits: int | None) -> str:
         ("90&nbsp;% interval", "number"),
         ("Probability among the best, when asked", "number"),
         ("Bits, when asked", "number"),
+        *([("Probability of an answer, when asked", "number")] if has_chance else []),
+        *([("Cost, when asked", "number")] if has_cost else []),
         ("Why", "why"),
     ]
     count = len(data.suggestions)

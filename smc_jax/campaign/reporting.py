@@ -31,6 +31,8 @@ def report_data(name: str, now: Snapshot, survey: Survey | None, status: Status)
     ]
     failed = np.zeros(known.shape, bool)
     failed[log.failed_row, log.failed_column] = True
+    silent = np.zeros(known.shape, bool)
+    silent[log.silent_row, log.silent_column] = True
     return ReportData(
         name=name,
         settings=settings,
@@ -51,6 +53,7 @@ def report_data(name: str, now: Snapshot, survey: Survey | None, status: Status)
         made_at=time.time(),
         version=smc_jax.__version__,
         failed=failed,
+        silent=silent,
     )
 
 

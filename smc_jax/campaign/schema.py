@@ -13,8 +13,10 @@ from typing import Any
 
 from smc_jax.campaign.scripts import APPLICATION_ID, MIGRATIONS
 from smc_jax.campaign.troubles import WAIT, in_one_line
-from smc_jax.campaign.types import CampaignError, Suggestion
+from smc_jax.campaign.types import NAN, CampaignError, Suggestion
 
+# The numbers of a suggestion, as a line of `suggestions` has them.
+OF_SUGGESTION = ("mean", "sd", "low", "high", "probability", "gain", "chance", "cost")
 MOST_ENTRIES = 200_000_000  # the model has a dozen bytes an entry and more in memory
 
 
@@ -246,10 +248,11 @@ def write_ask(
     ask: tuple[int, str | None, float | None, int, int | None],
     suggestions: list[tuple[Any, ...]],
 ) -> None:
-    """Adds a line of `asks`, and lines of `suggestions` from their row on, in their order."""
+    """Adds a line of `asks`, and lines of `suggestions`: row, column, OF_SUGGESTION, reason."""
     database.execute("INSERT INTO asks VALUES (?, ?, ?, ?, ?)", ask)
+    names = ("event", "place", "row", "column", *OF_SUGGESTION, "reason")
     database.executemany(
-        f"INSERT INTO suggestions VALUES ({', '.join('?' * 11)})",
+        f"INSERT INTO suggestions ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})",
         ((ask[0], place, *suggestion) for place, suggestion in enumerate(suggestions)),
     )
 
@@ -300,7 +303,8 @@ def read_numbers(
 def read_suggestions(database: sqlite3.Connection, event: int) -> list[Suggestion]:
     """The suggestions of one ask, in their order."""
     found = database.execute(
-        "SELECT r.id, c.id, mean, sd, low, high, probability, gain, reason FROM suggestions s"
+        "SELECT r.id, c.id, mean, sd, low, high, probability, gain, reason, chance, cost"
+        " FROM suggestions s"
         " JOIN ids r ON r.axis = 'row' AND r.number = s.row"
         " JOIN ids c ON c.axis = 'column' AND c.number = s.column"
         " WHERE s.event = ? ORDER BY place",
@@ -308,7 +312,7 @@ def read_suggestions(database: sqlite3.Connection, event: int) -> list[Suggestio
     )
     return [
         # SQLite keeps NaN as NULL.
-        Suggestion._make(float("nan") if field is None else field for field in line)
+        Suggestion._make(NAN if field is None else field for field in line)
         for line in found
     ]
 

@@ -23,6 +23,7 @@ SETTINGS = {
     "noise": Setting(None, "the known standard deviation of a measurement; none: it is learned"),
     "repeats": Setting(False, "whether an entry may be measured again; its values are averaged"),
     "retry_failed": Setting(False, "whether an entry whose measurement failed may be asked again"),
+    "retry_silent": Setting(False, "whether an entry that had no answer may be asked again"),
     "policy": Setting("ids", f"how entries are chosen: {', '.join(RULES)}"),
     "rank": Setting(None, "the bound on the rank of the model; none: 10, or the shorter side"),
     "budget": Setting(None, "how many entries will be asked for in all; none: not known"),
@@ -48,6 +49,10 @@ WORDS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "repeats": ("An entry may be measured again", lambda may: "yes, averaged" if may else "no"),
     "retry_failed": (
         "An entry that failed may be asked again",
+        lambda may: "yes" if may else "no",
+    ),
+    "retry_silent": (
+        "An entry that had no answer may be asked again",
         lambda may: "yes" if may else "no",
     ),
     "policy": ("Entries are chosen by", lambda rule: f"{CHOSEN_BY[rule]} ({rule})"),

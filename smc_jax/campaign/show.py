@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from smc_jax.campaign.batch import further
 from smc_jax.campaign.charts import shorten
 from smc_jax.campaign.log import Added
 from smc_jax.campaign.types import Calibration, OpenAsk, Prediction, Status, Suggestion
@@ -36,7 +37,9 @@ def table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 def suggestions(found: Sequence[Suggestion], names: Sequence[str]) -> str:
     """The table of an ask."""
     row, column, _ = names
-    header = [row, column, "expected", "sd", "90 % interval", "P(best)", "bits", "why"]
+    has_chance, has_cost = further(found)
+    header = [row, column, "expected", "sd", "90 % interval", "P(best)", "bits"]
+    header += ["P(answer)"] * has_chance + ["cost"] * has_cost + ["why"]
     lines = [
         [
             one.row,
@@ -44,13 +47,37 @@ def suggestions(found: Sequence[Suggestion], names: Sequence[str]) -> str:
             figure(one.mean),
             figure(one.sd),
             _interval(one.low, one.high),
-            "-" if np.isnan(one.probability) else f"{one.probability:.0%}",
+            _percent(one.probability),
             "-" if np.isnan(one.gain) else f"{one.gain:.2f}",
+            *([_percent(one.chance)] if has_chance else []),
+            *([figure(one.cost)] if has_cost else []),
             one.reason,
         ]
         for one in found
     ]
     return table(header, lines)
+
+
+def worth(
+    found: Sequence[Suggestion], policy: str, overhead: float | None, worthless: float | None
+) -> str:
+    """What the suggestions were chosen by, where it is not the value alone; else nothing."""
+    has_chance, has_cost = further(found)
+    if not has_chance and not has_cost:
+        return ""
+    if np.isnan(found[0].mean):
+        return "There is no model yet: they were chosen whatever they cost, and whoever answers."
+    above = "the worst known one" if worthless is None else figure(worthless)
+    what = f"expected value above {above}"
+    what += ", times P(answer)" if has_chance else ""
+    if has_cost:
+        what += ", per cost" + (f" with {figure(overhead)} on top" if overhead else "")
+    chosen = "drawn at random" if policy == "random" else f"chosen by {what}"
+    return f"They were {chosen}; P(best) is that of the highest {what}."
+
+
+def _percent(share: float) -> str:
+    return "-" if np.isnan(share) else f"{share:.0%}"
 
 
 def _interval(low: float, high: float) -> str:
@@ -102,6 +129,7 @@ def added(told: Added) -> str:
         "corrected": "correction{s}",
         "failed": "failed",
         "withdrawn": "withdrawn",
+        "silent": "without an answer",
         "pending": "pending",
         "unchanged": "known already",
         "new_rows": "new row{s}",
@@ -118,9 +146,10 @@ def added(told: Added) -> str:
 def status(now: Status, names: Sequence[str], *, maximise: bool) -> str:
     """Where a campaign stands, a line each."""
     row, column, value = names
+    silent = f" {now.silent:,} asked without an answer," if now.silent else ""
     lines = [
         f"{now.rows:,} x {now.columns:,} entries ({row} x {column}): {now.known:,} known,"
-        f" {now.pending:,} pending, {now.failed:,} failed, {now.closed:,} that may not be"
+        f" {now.pending:,} pending, {now.failed:,} failed,{silent} {now.closed:,} that may not be"
         f" asked, {now.open:,} open",
     ]
     if now.past is not None:

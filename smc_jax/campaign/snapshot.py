@@ -16,7 +16,16 @@ from smc_jax.campaign.log import Log, OpenAsk, State
 from smc_jax.campaign.matrix import matrix_of
 from smc_jax.campaign.plates import Plates, propose_plate
 from smc_jax.campaign.settings import checked_settings
-from smc_jax.campaign.types import COLUMN, ROW, CampaignError, Prediction, Suggestion
+from smc_jax.campaign.silence import response_program
+from smc_jax.campaign.types import (
+    COLUMN,
+    NO_ANSWER,
+    ROW,
+    CampaignError,
+    Prediction,
+    Suggestion,
+)
+from smc_jax.campaign.worth import Costs, Worth, worst_known
 
 Pair = tuple[str | None, str | None]
 Suggested = tuple[int, int, Suggestion]  # numbers of the row and of the column, the suggestion
@@ -36,8 +45,8 @@ class Snapshot:
 
     def __init__(self, state: State):
         self.settings, self.answered = checked_settings(state.settings), state.answered
-        own = {name: self.settings[name] for name in ("maximise", "noise", "retry_failed")}
-        self.matrix = matrix_of(state.log, **own)
+        names = ("maximise", "noise", "retry_failed", "retry_silent")
+        self.matrix = matrix_of(state.log, **{name: self.settings[name] for name in names})
         self._be_at(state.log)
         self.fitted: Fitted | None = None  # the model, once somebody has asked for it
         self.is_refitted = False  # whether the model was fitted to everything that was told
@@ -85,18 +94,49 @@ class Snapshot:
         return dict(zip(pairs, mean.tolist(), strict=True))
 
     @functools.cached_property
+    def chance(self) -> np.ndarray | None:
+        """P(answer) [D, N] of the model's entries; None where every ask was answered."""
+        if self.matrix.asked is None:
+            return None
+        return np.asarray(response_program()(self.keys.response, self.matrix.asked), float)
+
+    def worth(self, offered: Offered, costs: Costs | None) -> Worth | None:
+        """What asks are worth; None where it is the value of the entry alone."""
+        if costs is None and self.matrix.asked is None:
+            return None
+        matrix, cost, firm, zero = self.matrix, None, False, worst_known(self.matrix)
+        if costs is not None:
+            needed = matrix.turned(offered.whole(matrix.data.columns))
+            names = (self.settings["rows"], self.settings["columns"])
+            cost = costs.of(needed, self.log.row_ids, self.log.column_ids, names)
+            cost = matrix.turned(cost)
+            if costs.worthless is not None:
+                zero, firm = costs.worthless, True
+            if firm and matrix.known.any() and matrix.units.of(zero) >= matrix.best:
+                raise CampaignError(
+                    f"worthless: {zero:g} is no worse than the best value so far, so that nothing"
+                    " known is worth its cost; give a worse value (--worthless)"
+                )
+        return Worth(zero, firm, self.chance, cost)
+
+    @functools.cached_property
     def _open(self) -> np.ndarray:
         """The entries [D, N] of the model that may be asked."""
         return self.matrix.open
 
     def sizes(self) -> dict[str, int]:
-        """How many rows, columns and known, pending, failed and open entries there are."""
+        """How many rows, columns and known, pending, failed and open entries there are.
+
+        And how many were asked without an answer, where there are any.
+        """
+        silent = self.log.silent_row.size
         return {
             "rows": len(self.log.row_ids),
             "columns": len(self.log.column_ids),
             "known": int(self.matrix.known.sum()),
             "pending": int(self.matrix.pending.sum()),
             "failed": len(self.log.failed_row),
+            **({NO_ANSWER: silent} if silent else {}),
             "open": int(np.count_nonzero(self._open)),
         }
 
@@ -148,10 +188,12 @@ class Snapshot:
                 at_column = slice(*(np.searchsorted(there, column, side) for side in SIDES))
             is_open[slice(None) if row is None else row, at_column] = False
         if not is_open.any():
+            unanswered = ", or asked without an answer" if self.log.silent_row.size else ""
             raise CampaignError(
                 f"ask: no entry is open: {matrix.known.sum()} of"
                 f" {matrix.known.size} are known, {matrix.pending.sum()} pending and"
-                f" {(matrix.blocked & ~matrix.known).sum()} failed or closed; {self._opening()}"
+                f" {(matrix.blocked & ~matrix.known).sum()} failed or closed{unanswered};"
+                f" {self._opening()}"
             )
         return Offered(there, is_open, int(np.count_nonzero(self._open)))
 
@@ -172,12 +214,13 @@ class Snapshot:
         offered: Offered,
         number: int,
         plate: Plates | None = None,
+        worth: Worth | None = None,
     ) -> list[Suggested]:
         """Entries by number with their suggestions, at most `number` of those that are offered.
 
         Without a model it is a designed start.
         """
-        found = self._propose(fitted, offered, number, plate)
+        found = self._propose(fitted, offered, number, plate, worth)
         suggestions = []
         for one in found:
             row, column = self.matrix.place(one.row, one.column)
@@ -187,7 +230,12 @@ class Snapshot:
         return suggestions
 
     def _propose(
-        self, fitted: Fitted | None, offered: Offered, number: int, plate: Plates | None
+        self,
+        fitted: Fitted | None,
+        offered: Offered,
+        number: int,
+        plate: Plates | None,
+        worth: Worth | None,
     ) -> list[Proposal]:
         labels = None if plate is None else plate.labels(self.log, self.matrix)
         number = min(number, int(np.count_nonzero(offered.open)))
@@ -198,16 +246,18 @@ class Snapshot:
                 is_open &= labels.fullest(is_open)
             taken = self.matrix.known | self.matrix.pending
             chosen = designed_start(rng, is_open, taken, number)
-            return [Proposal.unknown(row, column, SPREAD) for row, column in chosen]
+            start = [Proposal.unknown(row, column, SPREAD) for row, column in chosen]
+            return [one.with_worth(worth) for one in start]
         key, (forecast, calibrator) = self.keys.ask, fitted
         planned = self.settings["budget"]
         asked = int(np.count_nonzero(self.log.asked))
         best_of = number if planned is None else (planned - asked) // 2
         best_of = min(max(best_of, number), offered.everything)
         if labels is None:
-            return propose(key, forecast, offered, number, best_of, calibrator).proposals
-        rule = self.settings["policy"]
-        return propose_plate(key, forecast, offered, number, best_of, calibrator, labels, rule)
+            alone = propose(key, forecast, offered, number, best_of, calibrator, worth=worth)
+            return alone.proposals
+        on_plates = (calibrator, labels, self.settings["policy"], worth)
+        return propose_plate(key, forecast, offered, number, best_of, *on_plates)
 
     def entries_of(self, pairs: Iterable[tuple[str, str]]) -> list[tuple[int, int]]:
         """The numbers of the rows and columns of at least one entry."""

@@ -6,7 +6,6 @@ is on the disk when the command returns; several processes may work on one campa
 
 import contextlib
 import json
-import math
 import os
 import pathlib
 import sqlite3
@@ -14,9 +13,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
-from smc_jax.campaign import described, log, reading, schema
+from smc_jax.campaign import described, log, predicted, reading, schema
 from smc_jax.campaign.log import Added, Entry, Pair, State, Tell
 from smc_jax.campaign.past import KIND, Past, write_past
+from smc_jax.campaign.predicted import Predicted
 from smc_jax.campaign.troubles import in_one_line
 from smc_jax.campaign.types import (
     COLUMN,
@@ -30,8 +30,6 @@ from smc_jax.campaign.types import (
     Told,
 )
 from smc_jax.data.features import FeatureCells
-
-_NUMBERS = ("mean", "sd", "low", "high", "probability", "gain")  # of a suggestion
 
 
 class Storage:
@@ -52,6 +50,7 @@ class Storage:
         records: Records | None = None,
         features: Mapping[str, FeatureCells] | None = None,
         past: Past | None = None,
+        prediction: Predicted | None = None,
         *,
         clock: Callable[[], float] = time.time,
     ) -> Self:
@@ -64,6 +63,7 @@ class Storage:
           records: what is known from the start; one bad record, and there is no campaign.
           features: features of rows and of columns, by axis.
           past: answers of other columns, which are taken over as history.
+          prediction: of the values, from elsewhere.
           clock: seconds since 1970.
         """
         path = pathlib.Path(path)
@@ -72,8 +72,9 @@ class Storage:
             schema.write_settings(database, (clock(), "created", source), settings)
             if records is not None:
                 cls(path, database, clock)._add(records, source, corrections=False, is_new=True)
-            if features:
-                described.write_described(database, (clock(), "described", source), features)
+            if features or prediction is not None:
+                stamp = (clock(), "described", source)
+                described.write_described(database, stamp, features or {}, prediction)
             if past is not None:
                 write_past(database, (clock(), KIND, source), past)
 
@@ -166,7 +167,9 @@ class Storage:
     ) -> Added:
         """Applies the rules to every record, and writes, inside the caller's transaction."""
         tell, new = self._apply(records, corrections=corrections, is_new=is_new)
-        self._write_tell(tell, new, source)
+        log.write_tell(self._database, tell, new, lambda kind: (self._clock(), kind, source))
+        if any(new.values()):
+            predicted.check_predicted_size(self._database)
         return Added(
             **{name: tell.tally[name] for name in log.TELL_COUNTS},
             pending=len(tell.announced),
@@ -198,38 +201,22 @@ class Storage:
                 )
         return tell, {ROW: new_rows, COLUMN: new_columns}
 
-    def _write_tell(self, tell: Tell, new: dict[str, dict[str, int]], source: str) -> None:
-        """One event for the answers, and one after it for what the table says is pending."""
-        has_new = any(new.values())
-        events = []
-        if tell.answers or (has_new and not tell.announced):
-            events.append(self._event("told", source, dict(tell.tally)))
-        if tell.announced:
-            events.append(self._event("announced", source, {"pending": len(tell.announced)}))
-        if has_new:
-            schema.write_ids(self._database, events[0], new)
-        self._database.executemany(
-            "INSERT INTO answers (event, row, column, kind, value, correction)"
-            " VALUES (?, ?, ?, ?, ?, ?)",
-            ((events[0], *answer) for answer in tell.answers),
-        )
-        if tell.announced:
-            nothing = [math.nan] * len(_NUMBERS)
-            announced = [(*pair, *nothing, "announced") for pair in tell.announced]
-            ask = (events[-1], None, None, events[-1] - 1, None)
-            schema.write_ask(self._database, ask, announced)
-
     def described(self) -> described.Described:
-        """The features that hold now."""
+        """The features, and the prediction, that hold now."""
         with self._reading() as database:
             self._described = described.read_anew(database, self._described)
         return self._described.found
 
-    def describe(self, tables: Mapping[str, FeatureCells], source: str) -> dict[str, int]:
-        """Adds features of ids, by axis; how many ids of each axis are new."""
+    def describe(
+        self,
+        tables: Mapping[str, FeatureCells],
+        source: str,
+        prediction: Predicted | None = None,
+    ) -> dict[str, int]:
+        """Adds features of ids, by axis, and a prediction; how many ids of each axis are new."""
         stamp = (self._clock(), "described", source)
         with self._writing():
-            return described.write_described(self._database, stamp, tables)
+            return described.write_described(self._database, stamp, tables, prediction)
 
     def _finder(self) -> Callable[[Pair], Entry]:
         """Reads entries inside a transaction; quick where there is nothing to read."""
@@ -276,7 +263,7 @@ class Storage:
             taken, lines = [], []
             for row, column, suggestion in suggestions:
                 pair = (int(row), int(column))  # SQLite would keep numbers of NumPy as bytes
-                numbers = [float(getattr(suggestion, name)) for name in _NUMBERS]
+                numbers = [float(getattr(suggestion, name)) for name in schema.OF_SUGGESTION]
                 lines.append((*pair, *numbers, suggestion.reason))
                 entry = find(pair)
                 known = entry.values and not repeats

@@ -7,7 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 ROW, COLUMN = "row", "column"
-KINDS = ("value", "failed", "pending", "withdrawn")  # what a line of a table can say of an entry
+NO_ANSWER = "no answer"
+NAN = float("nan")  # one object, so that tuples that have it are equal to themselves
+# What a line of a table can say of an entry.
+KINDS = ("value", "failed", "pending", "withdrawn", NO_ANSWER)
 
 
 class CampaignError(ValueError):
@@ -38,7 +41,7 @@ class Told(NamedTuple):
     source: str
     row: str
     column: str
-    kind: str  # value, failed, or withdrawn
+    kind: str  # value, failed, withdrawn, or no answer
     value: float  # NaN where the kind is not `value`
     correction: bool  # it replaces all earlier values of its entry
 
@@ -69,6 +72,8 @@ class Suggestion(NamedTuple):
     probability: float  # that it is among the best of what was on offer
     gain: float  # bits that the answer is expected to tell
     reason: str  # why it was chosen, one sentence
+    chance: float = NAN  # probability of an answer; NaN where it is taken for certain
+    cost: float = NAN  # what the ask costs; NaN where that was not said
 
 
 class OpenAsk(NamedTuple):
@@ -102,6 +107,7 @@ class Status(NamedTuple):
     advice: str  # whether more measurements still pay, one sentence
     completable: bool | None = None  # what is known completes the matrix; None where not tried
     past: str | None = None  # what was taken over from an earlier campaign or a table
+    silent: int = 0  # entries that were asked without an answer
 
 
 class Progress(NamedTuple):
@@ -155,6 +161,7 @@ class ReportData(NamedTuple):
     made_at: float  # seconds since 1970
     version: str
     failed: np.ndarray  # [D, N] bool: the last measurement failed
+    silent: np.ndarray  # [D, N] bool: the last ask had no answer
 
     @property
     def extreme(self) -> str:

@@ -48,45 +48,61 @@ def read_calendar(
     return found
 
 
-def read_costs(path: str | PathLike[str], row_ids: Ids, column_ids: Ids) -> np.ndarray:
+def read_costs(
+    path: str | PathLike[str],
+    row_ids: Ids,
+    column_ids: Ids,
+    *,
+    needed: np.ndarray | None = None,
+    names: tuple[str, str] = ("row", "column"),
+) -> np.ndarray:
     """Costs that broadcast against [D, N], by the ids of rows and columns.
 
     The file is comma separated text with a first line `row,cost`, `column,cost` or
     `row,column,cost`; or a matrix with ids on both sides, lines for rows or for columns. Every
-    row, column or entry must have its cost.
+    row, column or entry that is needed must have its cost; the others may be NaN.
 
     Args:
       path: the file.
       row_ids: those of the matrix, in its order; they are compared as texts.
       column_ids: the same of the columns.
+      needed: [D, N] bool, the entries whose costs are needed; None: all of them.
+      names: what the first line may also call a row and a column.
     """
     header, lines = _lines(path)
+    known_as = dict(zip((name.strip().lower() for name in names), ("row", "column"), strict=True))
+    header = [known_as.get(name, name) for name in header]
+    if needed is None:
+        needed = np.ones((len(row_ids), len(column_ids)), bool)
     sides = {"row": _numbers_of(row_ids), "column": _numbers_of(column_ids)}
     if header not in COSTS:
         if header[-1:] == ["cost"]:
-            told = " or ".join(",".join(names) for names in COSTS)
+            told = " or ".join(",".join(one) for one in COSTS)
             raise DataError(f"{path}: the first line must be {told}")
-        return _wide_costs(path, list(sides["row"]), list(sides["column"]))
-    names = header[:-1]
-    shape = [len(sides[side]) if side in names else 1 for side in sides]
+        return _wide_costs(path, list(sides["row"]), list(sides["column"]), needed)
+    named_sides = header[:-1]
+    shape = [len(sides[side]) if side in named_sides else 1 for side in sides]
     found = np.full(shape, np.nan)
     for place, (*ids, text) in lines:
-        named = dict(zip(names, ids, strict=True))
-        if any(named[side] not in sides[side] for side in names):
+        named = dict(zip(named_sides, ids, strict=True))
+        if any(named[side] not in sides[side] for side in named_sides):
             continue
         at = [sides[side][named[side]] if side in named else 0 for side in sides]
         if not np.isnan(found[tuple(at)]):
             raise DataError(f"{place}: {', '.join(ids)} has a cost already")
         found[tuple(at)] = _positive(parse_number(text, place), place)
-    missing = np.argwhere(np.isnan(found))
+    alike = tuple(axis for axis, size in enumerate(shape) if size == 1)
+    missing = np.argwhere(np.isnan(found) & needed.any(alike, keepdims=True))
     if len(missing):
         first = dict(zip(sides, missing[0], strict=True))
-        told = ", ".join(f"{side} {list(sides[side])[first[side]]}" for side in names)
+        told = ", ".join(f"{side} {list(sides[side])[first[side]]}" for side in named_sides)
         raise DataError(f"{path}: no cost of {told}, and of {len(missing)} in all")
     return found
 
 
-def _wide_costs(path: str | PathLike[str], rows: list[str], columns: list[str]) -> np.ndarray:
+def _wide_costs(
+    path: str | PathLike[str], rows: list[str], columns: list[str], needed: np.ndarray
+) -> np.ndarray:
     """The costs [D, N] of a matrix with ids on both sides, whichever way round it lies."""
     for turned in (False, True):
         table = read_wide(path, turned=turned)
@@ -96,12 +112,12 @@ def _wide_costs(path: str | PathLike[str], rows: list[str], columns: list[str]) 
         ):
             block = table.select([at[0][name] for name in rows], [at[1][name] for name in columns])
             costs, there = block.dense()
-            if not there.all():
-                row, column = np.argwhere(~there)[0]
+            if (needed & ~there).any():
+                row, column = np.argwhere(needed & ~there)[0]
                 raise DataError(f"{path}: no cost of row {rows[row]}, column {columns[column]}")
-            for cost in (costs.min(), costs.max()):
+            for cost in (costs[there].min(), costs[there].max()):
                 _positive(float(cost), str(path))
-            return costs
+            return np.where(there, costs, np.nan)
     raise DataError(
         f"{path}: no matrix of costs with every id of the rows and columns, such as {rows[0]} and"
         f" {columns[0]}, nor a table whose first line is {','.join(COSTS[-1])}"

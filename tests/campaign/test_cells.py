@@ -183,7 +183,7 @@ def test_a_status_says_what_became_of_an_entry(save, kind):
         ("withdrawn,5", "empty the value"),
         ("ok,failed", "empty one"),
         ("pending,failed", "empty one"),
-        ("maybe,5", "write ok, failed, pending or withdrawn"),
+        ("maybe,5", "write ok, failed, no answer, pending or withdrawn"),
         ("5,ok", "not a number"),
         ("in progress,", "write ok"),
         ("failed,<5", "write the bound"),

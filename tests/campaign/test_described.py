@@ -215,7 +215,7 @@ def test_a_feature_keeps_its_kind(told, tmp_path):
         with pytest.raises(CampaignError, match="'a' had numbers before and has texts now"):
             campaign.describe(rows=texts)
         assert "new" not in campaign.ids()[0]
-        with pytest.raises(CampaignError, match="give a table of rows, of columns, or both"):
+        with pytest.raises(CampaignError, match="give a table of rows, of columns, or a predict"):
             campaign.describe()
 
 

@@ -62,6 +62,7 @@ def fake(rows=60, columns=200, *, suggestions=20, told=100, maximise=True, seed=
         *("Kinase panel, spring 2026", settings, "compound", "cell line", "pIC50", maximise),
         *(row_ids, column_ids, known, mean, sd, asked, best, status, progress, calibration),
         *(1.79e9, "0.2.0", ~np.isfinite(known) & (random.random(known.shape) < 0.02)),
+        np.zeros(known.shape, bool),
     )
 
 

@@ -189,6 +189,7 @@ def test_an_empty_campaign_loads(create):
     told = loaded._asdict()
     del told["position"], told["next_expiry"]
     assert told.pop("past") is None
+    assert told.pop("responses") is None
     assert all(len(found) == 0 for found in told.values())
     assert {len(found) for found in campaign.state(0.0).answered} == {0}
     assert list(campaign.history()) == []

@@ -269,6 +269,7 @@ def test_nothing_is_overwritten_or_deleted(create, name):
     database = campaign._database
     database.execute("INSERT INTO features VALUES (1, 'row', 0, 'mass', 1.5, NULL)")
     database.execute("INSERT INTO history VALUES (1, 0, 'a', 'z', 1.5)")
+    database.execute("INSERT INTO predictions VALUES (1, 0, 'a', 'z', 1.5)")
     before = database.execute(f"SELECT * FROM {name}").fetchall()
     assert before
     for change in (

@@ -36,6 +36,29 @@ def test_costs_are_found_by_id(written, kind):
     np.testing.assert_array_equal(read_costs(written(text), ROWS, COLUMNS), expected)
 
 
+PARTIAL = {  # without the row b, the column 9, or the entry (b, 9)
+    "row": ("drug,cost\na,1.5\n", [[True] * 3, [False] * 3]),
+    "column": ("target,cost\n7,1\n8,2\n", [[True, True, False]] * 2),
+    "entry": (
+        "Drug,target,cost\na,7,1\na,8,1\na,9,1\nb,7,2\nb,8,2\n",
+        [[True] * 3, [True, True, False]],
+    ),
+    "matrix": ("id,9,7,8\nb,,4,5\na,3,1,2\n", [[True] * 3, [True, True, False]]),
+}
+
+
+@pytest.mark.parametrize("kind", PARTIAL)
+def test_only_the_costs_that_are_needed_must_be_there(written, kind):
+    """Also where the first line calls rows and columns as the campaign does."""
+    text, needed = PARTIAL[kind]
+    path, needed, names = written(text), np.array(needed), ("Drug", "target")
+    found = read_costs(path, ROWS, COLUMNS, needed=needed, names=names)
+    whole, expected = (np.broadcast_to(x, (2, 3)) for x in (found, COSTS[kind][1]))
+    np.testing.assert_array_equal(whole[needed], expected[needed])
+    with pytest.raises(DataError, match="no cost of"):
+        read_costs(path, ROWS, COLUMNS, names=names)
+
+
 def test_a_calendar_is_found_by_id(written):
     text = "row,column,first,last\nb,,0,4\n,9,2,2\na,7,1,3\n,,5,5\nz,7,0,1\n"
     found = read_calendar(written(text), ROWS, COLUMNS)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from smc_jax.data.predicted import read_prediction
+from smc_jax.data.predicted import read_predicted_cells, read_prediction
 from smc_jax.data.ratings import DataError
 
 ROWS, COLUMNS = np.array(["a", "b"]), np.array([7, 8, 9])
@@ -14,14 +14,27 @@ EXPECTED = [[1.5, np.nan, np.nan], [np.nan, -2.0, np.nan]]
     "text",
     [
         "drug,target,score\na,7,1.5\nb,8,-2\nz,8,3\na,9,NA\n",
+        "target,drug,score\n7,a,1.5\n8,b,-2\n8,z,3\n9,a,NA\n",
         "id,7,8,6\na,1.5,,1\nb,,-2,1\nz,5,5,5\n",
         ";a;b;z\n7;1.5;;2\n8;;-2;2\n",
     ],
-    ids=["long", "matrix", "turned matrix"],
+    ids=["long", "columns first", "matrix", "turned matrix"],
 )
 def test_cells_are_found_by_id(tmp_path, text):
     (tmp_path / "scores.csv").write_text(text)
     np.testing.assert_array_equal(read_prediction(tmp_path / "scores.csv", ROWS, COLUMNS), EXPECTED)
+
+
+def test_cells_of_other_ids_can_be_had_too(tmp_path):
+    """They turn as the others do; a cell without an id is nothing's."""
+    (tmp_path / "scores.csv").write_text(";a;b;z\n7;1.5;;2\n8;;-2;\n6;;4;5\n;1;;\n")
+    found = read_predicted_cells(tmp_path / "scores.csv", ROWS, COLUMNS)
+    cells = zip(found.rows, found.columns, found.values.tolist(), strict=True)
+    assert sorted(cells) == [
+        *(("a", "7", 1.5), ("b", "6", 4.0), ("b", "8", -2.0), ("z", "6", 5.0), ("z", "7", 2.0)),
+    ]
+    with pytest.raises(DataError, match="no rows and columns yet"):
+        read_predicted_cells(tmp_path / "scores.csv", [], COLUMNS)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,221 @@
+"""What an ask is worth: P(answer) (value - zero) / cost, and suggestions that go by it."""
+
+import pathlib
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from campaigning import pairs, refused
+from commanding import COLUMNS as TARGETS
+from commanding import dump, read, write
+from engines import COLUMNS, KEY, ROWS, TOLD, engine_on
+from problems import dense_entries, make_problem
+
+from smc_jax.campaign.asking import Offered, propose
+from smc_jax.campaign.calibration import Calibrator, Errors
+from smc_jax.campaign.forecast import Forecast
+from smc_jax.campaign.highest import optimum_of
+from smc_jax.campaign.matrix import Matrix, Units
+from smc_jax.campaign.plates import Labels, propose_plate
+from smc_jax.campaign.worth import Costs, Terms, Worth, worst_known
+from smc_jax.policies import ensemble
+from smc_jax.types import Offer
+
+RNG = np.random.default_rng(5)
+COST, CHANCE = np.exp(RNG.normal(size=(ROWS, COLUMNS))), RNG.random((ROWS, COLUMNS))
+UNKNOWN = Calibrator(Errors(np.zeros(0), np.zeros(0)))
+
+
+@pytest.fixture(scope="module")
+def told():
+    """A forecast by told parameters and the best expected values, and the dense ones [D, N]."""
+    parameters, data, looks = make_problem(11, repeats=False)
+    known = np.asarray(data.seen())
+    none, best = np.zeros(known.shape, bool), float(np.asarray(data.average())[known].max())
+    with pytest.MonkeyPatch.context() as patch:
+        programs = engine_on(patch, TOLD, "greedy")
+
+    def made(units):
+        matrix = Matrix(data, known, none, none, best, units, False)
+        return Forecast(programs, parameters, 0, matrix, None, KEY)
+
+    mean = np.stack([dense_entries(parameters, *look)[0] for look in looks], 1)
+    return SimpleNamespace(made=made, mean=mean, open=~known)
+
+
+UNITS = {"maximise": Units(5.0, 2.0, 1.0), "minimise": Units(5.0, 2.0, -1.0)}
+
+
+@pytest.mark.parametrize("firm", [True, False], ids=["told", "the worst"])
+@pytest.mark.parametrize("goal", UNITS)
+def test_suggestions_are_those_of_the_highest_worth(told, goal, firm):
+    """By the dense Gaussians; values and zero are in the units of the campaign, low ones wanted
+    or high ones. With a zero amid the values some are losses, which no cost makes smaller."""
+    units, number = UNITS[goal], 6
+    zero = 0.3 if firm else 100.0  # in the model's units; the latter is lower where not told
+    worth = Worth(float(units.back(zero)), firm, CHANCE, COST)
+    found = propose(
+        KEY, told.made(units), Offered.of(told.open, 1), number, 8, UNKNOWN, worth=worth
+    )
+    lowest = told.mean[told.open].min()
+    settled = zero if firm else lowest
+    cheapest = COST.min()
+    gain = CHANCE * (told.mean - settled)
+    expected = gain / np.where(told.mean > settled, COST / cheapest, 1.0)
+    assert not firm or (told.mean[told.open] < zero).any()
+    order = sorted(np.argwhere(told.open).tolist(), key=lambda one: -expected[tuple(one)])
+    entries = [[one.row, one.column] for one in found.proposals]
+    assert entries == order[:number]
+    np.testing.assert_allclose(
+        found.reward, sum(expected[tuple(one)] for one in entries), rtol=1e-4
+    )
+    best = np.sort(expected[told.open])[-number:].mean()
+    assert found.optimum > 0.9 * best  # an average of maxima is no less than that of the means
+    for one in found.proposals:
+        at = one.row, one.column
+        np.testing.assert_allclose(one.mean, units.back(told.mean[at]), rtol=1e-4)
+        assert (one.chance, one.cost) == (CHANCE[at], COST[at])
+        assert "expected value times P(answer) per cost is" in one.reason
+    # The same of values alone: the program has no terms, and nothing of chances is said.
+    plain = propose(KEY, told.made(units), Offered.of(told.open, 1), number, 8, UNKNOWN)
+    by_value = sorted(np.argwhere(told.open).tolist(), key=lambda one: -told.mean[tuple(one)])
+    assert [[one.row, one.column] for one in plain.proposals] == by_value[:number] != entries
+    assert np.isnan([plain.proposals[0].chance, plain.proposals[0].cost]).all()
+    assert plain.proposals[0].reason.startswith("Its expected value is one of")
+
+
+def test_to_be_among_the_best_is_to_be_worth_most(told):
+    """Far above a zero nothing but the chance and the cost matters, and these are known."""
+    worth = Worth(-1e4, True, CHANCE, COST)
+    offered = Offered.of(told.open, 1)
+    found = propose(KEY, told.made(Units(0.0, 1.0, 1.0)), offered, 6, 8, UNKNOWN, worth=worth)
+    assert [one.probability for one in found.proposals] == [1.0] * 6
+    score = np.where(told.open, CHANCE / COST, -np.inf)
+    entries = [(one.row, one.column) for one in found.proposals]
+    assert sorted(score[one] for one in entries) == sorted(np.sort(score, axis=None)[-6:])
+
+
+def test_a_plate_is_that_of_the_highest_worth(told):
+    """Each row is a plate; they share one zero, the lowest expected value of all of them."""
+    worth = Worth(100.0, False, CHANCE, COST)
+    made, rows = told.made(Units(0.0, 1.0, 1.0)), Labels(0, np.arange(ROWS))
+    offered = Offered.of(told.open, 1)
+    found = propose_plate(KEY, made, offered, 2, 4, UNKNOWN, rows, "greedy", worth)
+    expected = CHANCE * (told.mean - told.mean[told.open].min()) / (COST / COST.min())
+    best = np.sort(np.where(told.open, expected, -np.inf), axis=1)[:, -2:]
+    assert {one.row for one in found} == {int(best.sum(1).argmax())}
+
+
+@pytest.mark.usefixtures("x64")
+def test_the_terms_of_programs_are_those_of_arrays():
+    mean, is_open = RNG.normal(size=(ROWS, COLUMNS)), RNG.random((ROWS, COLUMNS)) < 0.7
+    matrix = SimpleNamespace(units=Units(5.0, 2.0, -1.0))
+    for firm, zero in ((True, 0.2), (False, 0.2), (False, -9.0)):
+        worth = Worth(float(matrix.units.back(zero)), firm, CHANCE, COST)
+        terms = Terms(*map(jnp.asarray, (zero, firm, worth.price(), CHANCE)))
+        settled = worth.from_model(matrix, mean, is_open)
+        own = float(matrix.units.of(settled.zero))
+        np.testing.assert_allclose(own, zero if firm else min(zero, mean[is_open].min()))
+        found = terms.settled(jnp.asarray(mean), jnp.asarray(is_open)).worth(jnp.asarray(mean))
+        np.testing.assert_allclose(found, settled.of(mean, mean, own))
+    # Without a chance or a cost, the other one alone.
+    np.testing.assert_allclose(Worth(0.0, True, None, COST).of(mean, mean, -9.0) * COST / COST.min()
+                               , mean + 9.0)  # fmt: skip
+    np.testing.assert_allclose(Worth(0.0, True, CHANCE, None).of(mean, mean, 0.0), CHANCE * mean)
+
+
+def test_the_regret_of_ids_is_measured_from_what_answers_bring():
+    """R* of asks that are answered half of the time is half of that of certain answers."""
+    parameters, data, _ = make_problem(3)
+    members = ensemble.start(KEY, jax.tree.map(lambda x: jnp.stack([x, x]), parameters), data)
+    offer = Offer(None, jnp.ones((ROWS, COLUMNS), bool), jnp.ones((ROWS, COLUMNS)))
+    half = offer._replace(chance=jnp.full((ROWS, COLUMNS), 0.5))
+    certain, doubtful = (optimum_of(3)(KEY, members, one, 1.0) for one in (offer, half))
+    np.testing.assert_allclose(doubtful, 0.5 * certain, rtol=1e-5)
+
+
+def test_the_worst_known_value_is_that_of_low_ones_too():
+    data = make_problem(3).observations
+    known = np.asarray(data.seen())
+    average = np.asarray(data.average())[known]
+    for sign, worst in ((1.0, average.min()), (-1.0, -average.min())):
+        matrix = Matrix(data, known, ~known, known, 0.0, Units(0.0, 1.0, sign), False)
+        np.testing.assert_allclose(worst_known(matrix), worst)
+
+
+def test_costs_are_those_of_what_is_offered_and_the_overhead(tmp_path):
+    path = write(tmp_path / "costs.csv", ("target", "cost"), ("x", 2.0), ("z", 4.0))
+    needed = np.array([[True, False, False], [False, False, True]])
+    costs = Costs.checked(path, 0.5, None, "ids")
+    found = costs.of(needed, ["a", "b"], ["x", "y", "z"], ("drug", "target"))
+    nan = np.nan
+    np.testing.assert_array_equal(found, [[2.5, nan, nan], [nan, nan, 4.5]])
+    np.testing.assert_array_equal(Worth(0.0, True, None, found).price(), [[1, 1, 1], [1, 1, 1.8]])
+    needed[0, 1] = True
+    with refused("^costs: .*costs.csv: no cost of column y, and of 1 in all$"):
+        costs.of(needed, ["a", "b"], ["x", "y", "z"], ("drug", "target"))
+    assert costs.described() != costs._replace(overhead=0.0).described()
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ((None, 1.0, None, "ids"), r"^overhead: nothing has a cost; give costs \(--costs=FILE\)"),
+        ((None, None, 2.0, "ids"), "^worthless: nothing has a cost"),
+        (("c.csv", -1.0, None, "ids"), "^overhead: must not be negative, got -1.0$"),
+        (("c.csv", float("nan"), None, "ids"), "^overhead: must be a finite number"),
+        (("c.csv", None, float("inf"), "ids"), "^worthless: must be a finite number"),
+        (("c.csv", None, None, "random"), "^costs: this campaign chooses at random"),
+    ],
+)
+def test_costs_that_make_no_sense_are_refused(given, told):
+    with refused(told):
+        Costs.checked(*given)
+    assert Costs.checked(None, None, None, "random") is None
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_the_command(run, fail, copy):
+    """Columns that cost ten thousand times as much are not asked; one program serves all asks."""
+    dear = TARGETS[::2]
+    write(copy.parent / "costs.csv", ("target", "cost"), *(
+        (name, 1e4 if name in dear else 1) for name in TARGETS
+    ))  # fmt: skip
+    before = dump(copy)
+    write(copy.parent / "bad.csv", ("target", "cost"), ("target0", 1))
+    for flags, told in (
+        (["--costs=bad.csv"], "costs: bad.csv: no cost of column target2, and of 7"),
+        (["--costs=nope.csv"], "costs: nope.csv cannot be read (No such file or directory)"),
+        (["--costs=costs.csv", "--worthless=1e9"], "worthless: 1e+09 is no worse than the best"),
+        (["--overhead=2"], "overhead: nothing has a cost"),
+        (["--costs=costs.csv", "--out=costs.csv"], "costs.csv: the command reads this file"),
+    ):
+        assert told in fail("ask", copy, "--number=4", *flags)
+    assert dump(copy) == before
+    asked = ["--number=4", "--costs=costs.csv", "--overhead=0.5", "--token=cheap"]
+    printed = run("ask", copy, *asked, "--out=next.csv")
+    assert (
+        "They were chosen by expected value above the worst known one, per cost with 0.5 on top"
+        in (" ".join(printed.split()))
+    )
+    lines = read(pathlib.Path("next.csv"))
+    assert {float(line["cost"]) for line in lines} == {1.5}
+    assert not {line["target"] for line in lines} & set(dear)
+    assert "p_answer" not in lines[0]
+    # The same ask again gives the same; one with other costs is another ask.
+    assert [line.split()[:2] for line in run("ask", copy, *asked).splitlines()[1:5]] == [
+        [line["drug"], line["target"]] for line in lines
+    ]
+    write(copy.parent / "costs.csv", ("target", "cost"), *((name, 1) for name in TARGETS))
+    assert "was asked before with another costs" in fail("ask", copy, *asked)
+
+
+def test_without_a_model_costs_are_said_and_change_nothing(new, tmp_path):
+    campaign = new(known=[])
+    path = write(tmp_path / "costs.csv", ("row", "cost"), *((f"d{i}", i + 1) for i in range(7)))
+    plain = campaign.best(3)
+    found = campaign.best(3, costs=path)
+    assert pairs(found) == pairs(plain)
+    assert [one.cost for one in found] == [float(one.row[1]) + 1.0 for one in found]
