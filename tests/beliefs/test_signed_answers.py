@@ -100,7 +100,7 @@ def test_unseen_entries_are_unbiased_where_the_plain_model_is_biased():
     assert found["plain"].bias > 0.2
     assert found["plain"].bias > 6.0 * found["plain"].bias_error
     assert found["slope"].error < 0.9 * found["plain"].error
-    # Of 480 entries each: rates of users err alike, and 0.05 is three standard errors.
+    # Some 960 entries a bin, whose users' rates err alike: 0.05 is three standard errors.
     assert (np.abs(found["slope"].calibration.said - found["slope"].calibration.true) < 0.05).all()
 
 
