@@ -46,6 +46,8 @@ def get_config() -> config_dict.ConfigDict:
       silence.lowest_rate: the least part of its entries that a column answers, on average; 1: every
         ask is answered, and the other fields of the group mean nothing.
       silence.heed: whether policies learn who answers; NAME_ignoring is a policy that does not.
+      silence.learn_value_slope: whether policies on the fitted model learn with it that answers
+        depend on values, and what a refusal says of the value; for signed loadings with mcmc.
       row_features: what is known of the rows beforehand: a CSV or Parquet file with a line an id,
         here or in the folder that SMC_DATA_DIR names; or `ids`, the parts of the ids, which | is
         between. None is nothing.
@@ -102,6 +104,7 @@ def get_config() -> config_dict.ConfigDict:
     )
     config.silence.lowest_rate = 1.0
     config.silence.heed = True
+    config.silence.learn_value_slope = False
     config.row_features = config_dict.placeholder(str)
     config.column_features = config_dict.placeholder(str)
     config.entry_prediction = config_dict.placeholder(str)

@@ -86,10 +86,11 @@ GROUPS: dict[str, Group] = {
             "hmc",
             "gibbs",
             "features",
+            "learn_value_slope",  # a field of the group silence
         ),
     ),
     "hmc": Group((hamiltonian,), _but(settings_of(hamiltonian), "first_steps")),
-    "gibbs": Group((signed_gibbs,), settings_of(signed_gibbs)),
+    "gibbs": Group((signed_gibbs,), _but(settings_of(signed_gibbs), "learn_value_slope")),
     "silence": Group((silent,), settings_of(silent)),
 } | {
     name: Group(entry.factories, entry.settings)

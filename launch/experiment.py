@@ -35,6 +35,11 @@ def is_silent(config: ConfigDict) -> bool:
     return config.silence.lowest_rate < 1.0
 
 
+def learns_value_slope(config: ConfigDict) -> bool:
+    """Whether the fitted model learns that answers depend on values."""
+    return is_silent(config) and config.silence.heed and config.silence.learn_value_slope
+
+
 def checks_completion(config: ConfigDict) -> bool:
     """Whether each refit asks how well what was seen can be completed."""
     return config.completable.check or config.stop_when_completable
@@ -67,7 +72,11 @@ def make_held_out_errors(config: ConfigDict) -> Callable[[Array, Observations], 
 
 
 def make_belief(
-    config: ConfigDict, method: str | None = None, features: Features | None = None
+    config: ConfigDict,
+    method: str | None = None,
+    features: Features | None = None,
+    *,
+    learn_value_slope: bool = False,
 ) -> Belief:
     """The fitted model, by the method of the config unless another is named.
 
@@ -76,6 +85,7 @@ def make_belief(
       method: of the inference; where SVI is named, it is the paper's, which knows no features.
       features: what is known of rows and columns; None reads what the config names. Without
         features of rows these have loadings of their own, whatever the config says.
+      learn_value_slope: whether it learns who answers, from data that count refusals.
     """
     inference = dict(config.inference) | ({} if method is None else {"method": method})
     if features is None:
@@ -87,19 +97,26 @@ def make_belief(
         hmc=config.hmc,
         gibbs=config.gibbs,
         features=features,
+        learn_value_slope=learn_value_slope,
         **inference,
     )
 
 
 def make_setting(
-    config: ConfigDict, picks: int | None = None, features: Features | None = None
+    config: ConfigDict,
+    picks: int | None = None,
+    features: Features | None = None,
+    *,
+    heeds: bool = True,
 ) -> Setting:
     """What all policies of the experiment share; its horizon and features, unless others are given.
 
-    The paper's own fit, which some policies have, knows nothing of features.
+    The paper's own fit, which some policies have, knows nothing of features, and nor of who answers
+    does the model of a policy that does not heed silence.
     """
+    learns = heeds and learns_value_slope(config)
     return Setting(
-        make_belief(config, features=features),
+        make_belief(config, features=features, learn_value_slope=learns),
         entry_noise(config),
         config.standardise,
         horizon(config) if picks is None else picks,
@@ -109,11 +126,11 @@ def make_setting(
 
 def make_policy(config: ConfigDict, name: str, setting: Setting | None = None) -> Policy:
     """A policy by its name, with its own settings."""
-    setting = make_setting(config) if setting is None else setting
+    heeds = is_silent(config) and config.silence.heed and registry.named(name).heeds
+    setting = make_setting(config, heeds=heeds) if setting is None else setting
     policy = registry.make_policy(name, setting, **policy_settings(config, name))
     if config.equalise:
         policy = equalised(policy, strength=config.equalise_strength)
-    heeds = is_silent(config) and config.silence.heed and registry.named(name).heeds
     return heeding_silence(policy) if heeds else policy
 
 

@@ -130,7 +130,7 @@ def makers(
         "tables": lambda: _recorded(_matrices(), small, given),
         "arrivals": lambda: _panels(arrivals.get_config(), small, given),
         "silence": lambda: _recorded(
-            {name: silence.get_config(name) for name in silence.DATA}, small, given
+            {name: silence.get_config(name) for name in ("synthetic", "movielens")}, small, given
         ),
         "history": lambda: _recorded({"jokes": history.get_config()}, small, given),
     }

@@ -37,6 +37,7 @@ from launch.settings import (
     policy_names,
     policy_settings,
 )
+from launch.silence import check_value_slope
 from smc_jax.checks import at_least, one_of, positive
 from smc_jax.completion.stopping import held_out_errors
 from smc_jax.data.jester import JOKES
@@ -258,6 +259,8 @@ def _check_silence(config: ConfigDict) -> None:
             f"config.policies: NAME{IGNORING} is for asks that may not be answered;"
             " set config.silence.lowest_rate below 1"
         )
+    if silent and silence.learn_value_slope:
+        check_value_slope(config)
     _require(not (silent and config.equalise), config, "equalise", "must be False under silence")
     priced = config.offers.costs is not None
     _require(not (priced and config.equalise), config, "equalise", "must be False under costs")

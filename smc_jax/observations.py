@@ -156,6 +156,13 @@ class Observations(NamedTuple):
         """The sum [N], over the observations of a column, of y - centre [D]."""
         return (self.sums - self.counts * centre[:, None]).sum(0)
 
+    def units(self) -> tuple[Array, Array]:
+        """Mean and standard deviation [] of all values; where all are alike the latter is 1."""
+        centre, variance = self.mean(), self.variance()
+        rounding = 4 * jnp.finfo(centre.dtype).eps * centre
+        varies = variance > rounding**2
+        return centre, jnp.sqrt(jnp.where(varies, variance, 1.0))
+
     def squared_error(self, fitted: ArrayLike) -> Array:
         """The sum [D, N] of (y - fitted)^2 over the observations of each entry.
 
@@ -212,6 +219,17 @@ class Observations(NamedTuple):
         """
         more = jnp.asarray(more, self.counts.dtype)
         sums = self.sums + more * self.average()
+        return Observations(self.counts + more, sums, self.scatter, self.refusals)
+
+    def filled(self, values: ArrayLike, more: ArrayLike) -> "Observations":
+        """The same with entries that were never seen counted as often as `more`, at these values.
+
+        Args:
+          values: [D, N]  of entries that are added.
+          more: [D, N]  how often they are; zero leaves an entry as it is.
+        """
+        more = jnp.where(self.seen(), 0.0, more)
+        sums = self.sums + more * values
         return Observations(self.counts + more, sums, self.scatter, self.refusals)
 
     def tempered(self, weight: ArrayLike) -> "Observations":

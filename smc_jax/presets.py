@@ -18,7 +18,7 @@ from smc_jax.model.gamma_process import gamma_process
 from smc_jax.model.informed import informed
 from smc_jax.policies.base import Policy, Setting
 from smc_jax.policies.equalised import equalised
-from smc_jax.policies.registry import make_policy, settings_among
+from smc_jax.policies.registry import make_policy, named, settings_among
 
 METHODS = ("mcmc", "svi")
 
@@ -37,6 +37,7 @@ def fitted_belief(
     hmc: Mapping[str, Any] | None = None,
     gibbs: Mapping[str, Any] | None = None,
     features: Features | None = None,
+    learn_value_slope: bool = False,
     **inference: Any,
 ) -> Belief:
     """The gamma process factor model, fitted to what was seen.
@@ -56,6 +57,8 @@ def fitted_belief(
       hmc: settings of `hamiltonian`, the chains of gamma loadings.
       gibbs: settings of `signed_gibbs`, the chains of signed ones.
       features: what is known of rows, columns and entries beforehand.
+      learn_value_slope: whether who answers is learned with the model, and depends on the value;
+        it is for signed loadings with `mcmc`.
       **inference: other settings of `svi`.
     """
     one_of("method", method, METHODS)
@@ -66,6 +69,8 @@ def fitted_belief(
     chains = method == "mcmc" and prior.signed
     if not (prior.settings["residual"] or (chains and known.rows is not None)):
         raise ValueError("model.residual: False needs method=mcmc and features of the rows")
+    if learn_value_slope and not chains:
+        raise ValueError("learn_value_slope: needs method=mcmc and signed loadings")
     rate = () if learning_rate is None else (learning_rate,)
     gradient = OPTIMISERS[optimiser](*rate)
 
@@ -73,7 +78,8 @@ def fitted_belief(
         own = prior if chains else informed(prior, known)
         begin, fit = STARTS[start](own), svi(model=own, optimiser=gradient, **inference)
         if chains:
-            return signed_gibbs(own, begin, known, **(gibbs or {}))
+            own_settings = {"learn_value_slope": learn_value_slope, **(gibbs or {})}
+            return signed_gibbs(own, begin, known, **own_settings)
         if method == "svi":
             belief = variational(own, begin, fit, first_steps=first_steps, steps=steps)
         else:
@@ -132,8 +138,12 @@ class Preset(NamedTuple):
           **settings: of the policy, in place of the preset's.
         """
         model = {**self.model, "residual": True}  # without features rows are on their own
-        paper = self._replace(features=Features(), model=model).belief(method="svi")
-        setting = Setting(self.belief(), entry_noise, self.standardise, horizon, paper)
+        paper = self._replace(features=Features(), model=model).belief(
+            method="svi", learn_value_slope=False
+        )
+        # A policy that ignores silence has a model that does so too.
+        belief = self.belief(**({} if named(name).heeds else {"learn_value_slope": False}))
+        setting = Setting(belief, entry_noise, self.standardise, horizon, paper)
         own = settings_among(name, self.policies) | settings
         made = make_policy(name, setting, **own)
         return made if equalise is None else equalised(made, strength=equalise)

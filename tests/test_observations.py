@@ -94,6 +94,17 @@ def transposed(answers):
     return Answers(answers.column, answers.row, answers.value, answers.shape[::-1])
 
 
+def unseen(answers):
+    """The hidden entries that were never seen."""
+    return HIDDEN & (expected_contents(answers)[0] == 0)
+
+
+def scaled_by_entry(answers):
+    """The units of what the answers deviate from the mean of their entry."""
+    left = answers.value - expected_contents(answers)[1][answers.row, answers.column]
+    return left.mean(), left.std()
+
+
 def residuals():
     """Of each answer, from b + W x."""
     a = ANSWERS
@@ -159,6 +170,10 @@ METHODS = {
     "number": (lambda o: o.number(), lambda a: a.value.size),
     "mean": (lambda o: o.mean(), lambda a: a.value.mean()),
     "variance": (lambda o: o.variance(), lambda a: a.value.var()),
+    "units": (
+        lambda o: (o.units(), o.relative_to(o.average()).units()),
+        lambda a: ((a.value.mean(), a.value.std()), scaled_by_entry(a)),
+    ),
     "by_row": (
         lambda o: o.by_row(),
         lambda a: (a.per_row(np.ones(a.value.size)), a.per_row(a.value)),
@@ -200,6 +215,17 @@ METHODS = {
                 np.append(a.row, np.nonzero(HIDDEN)[0]),
                 np.append(a.column, np.nonzero(HIDDEN)[1]),
                 np.append(a.value, expected_contents(a)[1][HIDDEN]),
+                a.shape,
+            )
+        ),
+    ),
+    "filled": (
+        lambda o: contents(o.filled(FITTED, 1.0 * HIDDEN)),
+        lambda a: expected_contents(  # what was never seen alone
+            Answers(
+                np.append(a.row, np.nonzero(unseen(a))[0]),
+                np.append(a.column, np.nonzero(unseen(a))[1]),
+                np.append(a.value, FITTED[unseen(a)]),
                 a.shape,
             )
         ),

@@ -79,6 +79,7 @@ class Belief(NamedTuple):
     # The same belief for a number of columns more, with their features [M, Q] or None; None where
     # the belief does not depend on which columns there are.
     beside: Callable[[ArrayLike | None, int], "Belief"] | None = None
+    learns_answers: bool = False  # draws say who answers; see `model.answers`
 
 
 def earlier_or(begun: Any, prior: Any, name: str) -> Any:

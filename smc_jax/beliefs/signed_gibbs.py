@@ -27,6 +27,7 @@ from smc_jax.beliefs.signed_conditionals import (
 from smc_jax.beliefs.starts import Start
 from smc_jax.checks import at_least
 from smc_jax.model import gaussian
+from smc_jax.model.answers import Answers, sample_answers
 from smc_jax.model.features import Features
 from smc_jax.model.gamma_process import Model
 from smc_jax.model.parameters import Parameters
@@ -46,9 +47,18 @@ def sweep(
 ) -> State:
     """X, then W and b, what rows share, the weights, the scales and the noise, each given all.
 
-    Before all, what a prediction from elsewhere weighs, with X left out.
+    Before all, who answers and the values that were refused, which are data to the rest of the
+    sweep; and what a prediction from elsewhere weighs, with X left out.
     """
     keys = jax.random.split(key, 8)
+    if state.parameters.answers is not None:
+        given, own = state.parameters, jax.random.fold_in(key, len(keys) + 1)
+        mean = given.expected() + given.factors() @ state.latents.T
+        answers = sample_answers(own, given.answers, mean, given.noise(), data)
+        state, data = (
+            state._replace(parameters=given._replace(answers=answers)),
+            answers.filled(data),
+        )
     if features.entries is not None:
         own = jax.random.fold_in(key, len(keys))
         weighed = sample_prediction_weight(own, state.parameters, data)
@@ -91,6 +101,18 @@ def begin(
     return State(parameters, shared, latents, rows, columns)
 
 
+def _with_answers(states: State, data: Observations, chains: int) -> State:
+    """The chains with who answers beside their parameters."""
+    if not data.counts_refusals:
+        raise ValueError(
+            "learn_value_slope: needs data that count refusals, which a history does not;"
+            " set it to False, or count them with Observations.with_refusals"
+        )
+    start = Answers.start(data)
+    answers = jax.tree.map(lambda x: jnp.broadcast_to(x, (chains, *x.shape)), start)
+    return states._replace(parameters=states.parameters._replace(answers=answers))
+
+
 def signed_gibbs(
     model: Model,
     start: Start,
@@ -100,6 +122,7 @@ def signed_gibbs(
     draws: int = 16,
     sweeps: int = 6,
     first_sweeps: int = 200,
+    learn_value_slope: bool = False,
 ) -> Belief:
     """The posterior by chains that go on from refit to refit.
 
@@ -115,6 +138,8 @@ def signed_gibbs(
       draws: S, the draws stored at each refit, a multiple of C.
       sweeps: Gibbs sweeps of a chain before each draw that it stores.
       first_sweeps: Gibbs sweeps of a chain before the first draw of the first refit.
+      learn_value_slope: whether who answers is learned too, with a probability of an answer that
+        depends on the value: what was refused is then not missing at random.
     """
     at_least("chains", chains, 1)
     at_least("sweeps", sweeps, 1)
@@ -130,6 +155,8 @@ def signed_gibbs(
         check_features(features, data)
         keys = jax.random.split(key, chains)
         states = jax.vmap(lambda key: begin(key, data, model, start, settings, features))(keys)
+        if learn_value_slope:
+            states = _with_answers(states, data, chains)
         repeats = draws // chains
         stored = jax.tree.map(lambda x: jnp.concatenate([x] * repeats), states.parameters)
         begun = Chains(states, stored, jnp.zeros((), int))
@@ -157,7 +184,9 @@ def signed_gibbs(
     def beside(table: ArrayLike | None, number: int) -> Belief:
         lengths = {"chains": chains, "draws": draws}
         lengths |= {"sweeps": sweeps, "first_sweeps": first_sweeps}
-        return signed_gibbs(model, start, features.beside(table, number), **lengths)
+        known = features.beside(table, number)
+        return signed_gibbs(model, start, known, learn_value_slope=learn_value_slope, **lengths)
 
     belief = stored_belief(init, refit, lambda state: Diagnostics.of_draws(state.draws))
-    return heeding_history(belief._replace(beside=beside))
+    belief = belief._replace(beside=beside, learns_answers=learn_value_slope)
+    return heeding_history(belief)

@@ -3,7 +3,6 @@
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
@@ -44,10 +43,7 @@ def standardised(belief: Belief) -> Belief:
                 "prior: a belief on standardised values takes an earlier Standardised state,"
                 f" or a History, got {type(prior).__name__}"
             )
-        centre, variance = data.mean(), data.variance()
-        rounding = 4 * jnp.finfo(centre.dtype).eps * centre
-        varies = variance > rounding**2
-        scale = jnp.sqrt(jnp.where(varies, variance, 1.0))
+        centre, scale = data.units()
         inner = belief.init(key, data.relative_to(centre, scale))
         return Standardised(inner, centre, scale)
 

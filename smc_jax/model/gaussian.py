@@ -193,6 +193,8 @@ def _given(
     parameters: Parameters, observations: Observations
 ) -> tuple[Array, Array, Array, Array, Observations]:
     """W with the offsets of columns among its factors, b, s2 and p, and what they explain."""
+    if parameters.answers is not None:  # a draw of what was refused is as good as seen
+        observations = parameters.answers.filled(observations)
     left = beyond_prediction(parameters, observations)
     variance = parameters.noise() ** 2
     return parameters.factors(), parameters.intercepts, variance, parameters.latent_means, left

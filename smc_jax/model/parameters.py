@@ -42,6 +42,8 @@ class Parameters(NamedTuple):
     row_relevance: Known = None  # []  the variance of what row features weigh
     column_weights: Known = None  # [Q, K + M]  B_c
     column_relevance: Known = None  # []
+    # Who answers, and what was refused, where answers depend on values: see `model.answers`.
+    answers: Known = None
 
     def factors(self) -> Array:
         """All loadings [..., D, K + M]: W, and those that are alike in all rows."""
@@ -87,7 +89,10 @@ class Parameters(NamedTuple):
         """The same with what columns [N, ...] have of their own changed."""
         each = {name: getattr(self, name) for name in OF_COLUMNS}
         own = {name: x for name, x in each.items() if x is not None and jnp.ndim(x)}
-        return self._replace(**{name: change(x) for name, x in own.items()})
+        changed = {name: change(x) for name, x in own.items()}
+        if self.answers is not None:
+            changed["answers"] = self.answers.with_columns(change)
+        return self._replace(**changed)
 
     def in_units(self, centre: Array, scale: Array) -> "Parameters":
         """The parameters of centre + scale times the matrix."""
@@ -100,6 +105,7 @@ class Parameters(NamedTuple):
             intercepts=centre + scale * self.intercepts,
             intercept_scale=scale * self.intercept_scale,
             offsets=scale * self.offsets,
+            answers=None if self.answers is None else self.answers.in_units(centre, scale),
         )
 
     @classmethod

@@ -75,7 +75,7 @@ def sample_utilities(key: Array, mean: Array, asks: Asks) -> Array:
     return lax.fori_loop(0, most, one, jnp.zeros_like(mean))
 
 
-def _normal(key: Array, precision: Array, weighted: Array) -> Array:
+def sample_normal(key: Array, precision: Array, weighted: Array) -> Array:
     """A draw of the normal with this precision and precision times mean."""
     z = jax.random.normal(key, weighted.shape, weighted.dtype)
     return weighted / precision + z / jnp.sqrt(precision)
@@ -87,11 +87,11 @@ def sample_effects(key: Array, response: Response, asks: Asks, utilities: Array)
     number = asks.answered + asks.refused
     within, between = 1.0 / response.row_variance, 1.0 / response.column_variance
     of_columns = (utilities - number * response.rows[:, None]).sum(0) + between * response.level
-    columns = _normal(keys[0], number.sum(0) + between, of_columns)
-    level = _normal(keys[1], 1.0 + columns.size * between, between * columns.sum())
-    rows = _normal(keys[2], number.sum(1) + within, (utilities - number * columns).sum(1))
+    columns = sample_normal(keys[0], number.sum(0) + between, of_columns)
+    level = sample_normal(keys[1], 1.0 + columns.size * between, between * columns.sum())
+    rows = sample_normal(keys[2], number.sum(1) + within, (utilities - number * columns).sum(1))
     # All of c up and all of a down leaves the utilities as they are: this is drawn by itself.
-    shift = _normal(keys[3], 1.0 + rows.size * within, level - within * rows.sum())
+    shift = sample_normal(keys[3], 1.0 + rows.size * within, level - within * rows.sum())
     return response._replace(level=level - shift, rows=rows + shift, columns=columns - shift)
 
 

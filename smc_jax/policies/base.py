@@ -56,6 +56,7 @@ class Policy(NamedTuple):
     choose_several: Callable[[Array, Any, Observations, Offer, Array, int], Choice] | None = None
     # What an oracle must be told as its prior: a name in `simulation.oracles.REVEALED`.
     told: str | None = None
+    learns_answers: bool = False  # whether its own belief learns who answers
 
 
 class Setting(NamedTuple):

@@ -12,6 +12,7 @@ from jax import Array, lax
 
 from smc_jax.algebra.batching import mapped
 from smc_jax.model import gaussian
+from smc_jax.model.answers import Answering
 from smc_jax.model.parameters import Parameters
 from smc_jax.observations import Observations
 from smc_jax.types import Outcome
@@ -61,16 +62,30 @@ def condition(key: Array, ensemble: Ensemble, outcome: Outcome) -> tuple[Ensembl
     keys = jax.random.split(key, ensemble.parameters.sigma.shape[0])
 
     def one(key: Array, parameters: Parameters, column: gaussian.Column) -> gaussian.Column:
-        return gaussian.absorb(
-            key,
-            column,
-            parameters.factors()[outcome.row],
-            outcome.value - parameters.expected_at(outcome.row, n),
-            parameters.noise_at(n) ** 2,
-            outcome.weight,
-        )
+        loading, variance = parameters.factors()[outcome.row], parameters.noise_at(n) ** 2
+        centred = outcome.value - parameters.expected_at(outcome.row, n)
+        moved = gaussian.absorb(key, column, loading, centred, variance, outcome.weight)
+        if parameters.answers is None:
+            return moved
+        told = parameters.answers.answering_of(n)
+        told = jax.tree.map(lambda x: jnp.take(x, outcome.row, mode="clip"), told)
+        change = outcome.weight * (outcome.value - told.values)
+        corrected = _correct(column, loading, change, variance)
+        known = told.refused > 0
+        return jax.tree.map(lambda a, b: jnp.where(known, a, b), corrected, moved)
 
     return _with_column(ensemble, n, lambda *draws: jax.vmap(one)(keys, *draws))
+
+
+def _correct(
+    column: gaussian.Column, loading: Array, change: Array, variance: Array
+) -> gaussian.Column:
+    """The column once a value that it took for seen turns out to be that much higher.
+
+    m += C w change / s2, and so does the sample; C stays.
+    """
+    moved = column.covariance @ loading * change / variance
+    return gaussian.Column(column.block.at[:, -2:].add(moved[:, None]))
 
 
 def expect(ensemble: Ensemble, row: Array, n: Array) -> tuple[Ensemble, Prediction]:
@@ -114,6 +129,20 @@ def noise(ensemble: Ensemble) -> Array:
     """Standard deviation [S, N] of the noise in each column."""
     columns = ensemble.column.block.shape[1]
     return jax.vmap(lambda p: jnp.broadcast_to(p.noise(), (columns,)))(ensemble.parameters)
+
+
+def answering(ensemble: Ensemble) -> Answering | None:
+    """What the draws say of answers, [S, N, D] each; None where they do not depend on values."""
+    answers = ensemble.parameters.answers
+    if answers is None:
+        return None
+    return jax.vmap(lambda one: Answering(*(x.T for x in one.answering())))(answers)
+
+
+def answering_of(ensemble: Ensemble, n: Array) -> Answering | None:
+    """The same for column n, [S, D] each."""
+    answers = ensemble.parameters.answers
+    return None if answers is None else jax.vmap(lambda one: one.answering_of(n))(answers)
 
 
 def predict(ensemble: Ensemble) -> Prediction:

@@ -14,6 +14,7 @@ from smc_jax.algebra.columns import each_column
 from smc_jax.beliefs.base import Belief, Diagnostics, parameter_draws
 from smc_jax.checks import at_least
 from smc_jax.model import gaussian
+from smc_jax.model.answers import Answering
 from smc_jax.observations import Observations
 from smc_jax.policies import ensemble
 from smc_jax.policies.base import Policy, blank, keys_of, predictor
@@ -34,6 +35,7 @@ class ColumnView(NamedTuple):
     factor: Array  # [D]
     shared: Any  # what `Rule.share` returned: the same for all columns
     chance: Array | None = None  # [D]  as in the offer
+    answers: Answering | None = None  # [S, D] each; None where answers do not depend on values
 
 
 class Rule(NamedTuple):
@@ -67,19 +69,20 @@ def _summaries(rule: Rule, members: Ensemble, data: Observations, offer: Offer, 
     """The summary of every column of an offer, whose columns alone the ensemble has."""
     draws, columns = members.column.block.shape[:2]
     index = jnp.arange(columns) if offer.columns is None else offer.columns
-    # Of chances and of predictions from elsewhere there may be none: then there is no array.
+    # Of chances, predictions from elsewhere and answers there may be none: then there is no array.
     elsewhere = members.parameters.prediction  # [S, N, D]
-    more, structure = jax.tree.flatten((data, offer.chance, elsewhere))
+    answers = ensemble.answering(members)
+    more, structure = jax.tree.flatten((data, offer.chance, elsewhere, answers))
 
     def of_block(
         index: Array, block: Array, noise: Array, available: Array, factor: Array, *rest: Array
     ) -> Any:
-        of_columns, chance, elsewhere = jax.tree.unflatten(structure, rest)
+        of_columns, chance, elsewhere, answers = jax.tree.unflatten(structure, rest)
         parameters = members.parameters._replace(prediction=elsewhere)
         prediction = ensemble.predict(Ensemble(parameters, gaussian.Column(block)))
-        known = (prediction, of_columns, available, factor, shared, chance)
+        known = (prediction, of_columns, available, factor, shared, chance, answers)
         view = ColumnView(index[0], noise, *known)
-        axes = ColumnView(0, 1, 2, 1, 1, 1, None, 1)  # type: ignore[arg-type]
+        axes = ColumnView(0, 1, 2, 1, 1, 1, None, 1, 1)  # type: ignore[arg-type]
         return jax.vmap(rule.summarise, in_axes=(axes,), out_axes=-1)(view)
 
     told = (members.column.block, ensemble.noise(members), offer.open, offer.factor)
@@ -144,12 +147,14 @@ def _with_column(
     rule: Rule, state: EnsembleState, data: Observations, offer: Offer, n: Array, new: Prediction
 ) -> Any:
     """The summary of an offer with that of the column at position n made anew."""
-    noise = jax.vmap(lambda parameters: parameters.noise_at(n))(state.ensemble.parameters)
+    parameters = state.ensemble.parameters
+    noise = jax.vmap(lambda parameters: parameters.noise_at(n))(parameters)
     seen = jax.tree.map(lambda x: x[:, 0], data.column(n))
     available = jnp.take(offer.open, n, axis=1, mode="clip")
     factor = jnp.take(offer.factor, n, axis=1, mode="clip")
     chance = None if offer.chance is None else jnp.take(offer.chance, n, axis=1, mode="clip")
-    known = (new, seen, available, factor, state.shared, chance)
+    answers = ensemble.answering_of(state.ensemble, n)
+    known = (new, seen, available, factor, state.shared, chance, answers)
     view = ColumnView(offer.column_of(n), noise, *known)
     one = rule.summarise(view)
     return jax.tree.map(lambda all, one: all.at[..., n].set(one), state.summary, one)
@@ -295,4 +300,5 @@ def ensemble_policy(belief: Belief, rule: Rule, *, draws: int = 16) -> Policy:
 
     predict = predictor(belief, lambda state: state.belief)
     several = functools.partial(_choose_several, rule)
-    return Policy(init, refit, choose, absorb, diagnose, predict, several)
+    made = Policy(init, refit, choose, absorb, diagnose, predict, several)
+    return made._replace(learns_answers=belief.learns_answers)

@@ -5,7 +5,7 @@ from jax import Array
 from smc_jax.beliefs.base import Belief
 from smc_jax.policies.base import Best, Policy
 from smc_jax.policies.ensemble_policy import ColumnView, Rule, ensemble_policy
-from smc_jax.policies.rewards import expected_reward
+from smc_jax.policies.rewards import mean_reward
 from smc_jax.types import Choice, Offer
 
 
@@ -24,8 +24,8 @@ def greedy(belief: Belief, *, draws: int = 16) -> Policy:
     """
 
     def summarise(column: ColumnView) -> Best:
-        mean = column.prediction.mean.mean(0)
-        reward = expected_reward(column, mean)
+        mean, variance, _ = column.prediction
+        reward = mean_reward(column, mean, variance + column.noise[:, None] ** 2)
         return Best.of_column(reward, column.open)
 
     return ensemble_policy(belief, Rule(summarise, choose_best), draws=draws)

@@ -64,7 +64,8 @@ def heeding_silence(
 
     The probabilities are those of the probit model with effects of rows and of columns. Its chain
     goes on at every refit of the policy. Between two refits each answer and each refusal moves
-    the probabilities of its column.
+    the probabilities of its column. A policy whose belief learns who answers heeds it already: it
+    stays as it is.
 
     Args:
       policy: who chooses, by expected rewards that heed `Offer.chance`.
@@ -75,6 +76,8 @@ def heeding_silence(
     at_least("draws", draws, 1)
     at_least("sweeps", sweeps, 1)
     at_least("first_sweeps", first_sweeps, 0)
+    if policy.learns_answers:
+        return policy
 
     def init(key: Array, data: Observations, offer: Offer, prior: Any = None) -> Heeding:
         start = Response.start(data.rows, data.columns)

@@ -31,10 +31,12 @@ class Moments(NamedTuple):
 class Scores(NamedTuple):
     """Summary over the draws; for one column without the last axis."""
 
-    mean: Array  # [D, C]  mean over draws of the entry's mean
+    # Mean over draws of the entry's mean; of what is collected, where answers depend on values.
+    mean: Array  # [D, C]
     gain: Array  # [D, C]  its gain if that is gaussian, else an upper bound
     given_theta: Moments | tuple  # nothing where the gain is gaussian
     favourite: Best | tuple  # [S, C]  each draw's best of the column; nothing if gaussian
+    chance: Array | None = None  # [D, C]  P(answer), where draws say that it depends on the value
 
 
 class Champions(NamedTuple):
@@ -88,10 +90,15 @@ class Gain(NamedTuple):
         prediction, noise = column.prediction, column.noise[:, None]
         left = self.left(noise, prediction)
         conditional = jnp.exp(jnp.log(left).mean(0))  # geometric mean over the draws
-        mean = prediction.mean.mean(0)
+        mean, chance = prediction.mean.mean(0), None
+        if column.answers is not None:
+            normal = prediction.mean, prediction.variance + noise**2
+            mean = column.answers.collected(*normal).mean(0)
+            chance = column.answers.chance(*normal).mean(0)
         if self.kind == "gaussian":
             total = (prediction.variance + noise**2).mean(0) + prediction.mean.var(0)
-            return Scores(mean, information.gaussian_gain(total, conditional), (), ())
+            gain = information.gaussian_gain(total, conditional)
+            return Scores(mean, gain, (), (), chance)
         known = self.known(prediction)
         between = known.var(0)
         if self.kind == "variance":  # that of the means given A* is a part of it
@@ -100,8 +107,9 @@ class Gain(NamedTuple):
             bound = information.gaussian_gain(left.mean(0) + between, conditional)
             moments = Moments(known, jnp.broadcast_to(left, known.shape))
         best_of_column = jax.vmap(Best.of_column, in_axes=(0, None))
-        favourite = best_of_column(expected_reward(column, known), column.open)
-        return Scores(mean, bound, moments, favourite)
+        reward = expected_reward(column, known, column.answers, left)
+        favourite = best_of_column(reward, column.open)
+        return Scores(mean, bound, moments, favourite, chance)
 
     def best_entries(self, scores: Scores) -> Array:
         """Each draw's best open entry [S], numbered row by row within the offer."""
@@ -153,6 +161,11 @@ class Gain(NamedTuple):
         ).choice
 
 
+def _told(offered: Any, scores: Scores) -> Any:
+    """The offer, or one column of it, with the chances that the draws say."""
+    return offered if scores.chance is None else offered._replace(chance=scores.chance)
+
+
 def optimum_rule(gain: Gain, best_of: int) -> Any:
     """R* []: the mean over draws of the average of the best entries of each."""
 
@@ -162,7 +175,10 @@ def optimum_rule(gain: Gain, best_of: int) -> Any:
         number = best_of if part == 1.0 else max(round(part * best_of), 1)
 
         def one(draw: ensemble.Ensemble) -> Array:
-            reward = expected_reward(offer, gain.known(ensemble.predict_one(*draw)))
+            prediction, given = ensemble.predict_one(*draw), draw.parameters
+            answers = None if given.answers is None else given.answers.answering()
+            known = gain.known(prediction)
+            reward = expected_reward(offer, known, answers, gain.left(given.noise(), prediction))
             return mean_of_largest(jnp.where(offer.open, reward, -jnp.inf), number)
 
         return mapped(one, members, on_cpu=1).mean()  # one after another: each is a matrix
@@ -175,7 +191,7 @@ def champion_rule(gain: Gain, best_of: int) -> Rule:
 
     def summarise(column: ColumnView) -> Champions:
         scores = gain.scores(column)
-        gained = expected_gain(column, scores.gain)
+        gained = expected_gain(_told(column, scores), scores.gain)
         gained = jnp.where(column.factor > 0, gained, 0.0)  # a hidden value says nothing
         reward = expected_reward(column, scores.mean)
         return Champions.of_column(reward, gained, column.open, column.shared)
@@ -192,15 +208,16 @@ def score_rule(gain: Gain, best_of: int, *, selection: str, conditioned: bool) -
 
     def choose(key: Array, scores: Scores, optimum: Array, offer: Offer) -> Choice:
         reward = expected_reward(offer, scores.mean)
+        told = _told(offer, scores)
         attainable = jnp.where(offer.open, reward, -jnp.inf).max()
         # An entry may beat the average of the best ones: it is then without regret, and picked.
         regret = (jnp.maximum(optimum, attainable) - reward).ravel()
         gained = scores.gain
         if gain.kind != "gaussian" and conditioned and selection == "deterministic":
-            number = gain.pruned_choice(scores, regret, offer)
+            number = gain.pruned_choice(scores, regret, told)
         else:
             gained = gain.everywhere(scores) if conditioned else gained
-            gained = expected_gain(offer, gained)
+            gained = expected_gain(told, gained)
             gained = jnp.where(offer.factor > 0, gained, 0.0)
             arrays = (regret, gained.ravel(), offer.open.ravel())
             if selection == "two_action":

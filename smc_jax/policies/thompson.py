@@ -32,7 +32,9 @@ def fresh_sampling(belief: Belief, *, entry_noise: bool) -> Policy:
             parameters = parameters.at_columns(offer.columns)
             data = data.at_columns(offer.columns)
         matrix = sample_matrix(matrix_key, parameters, data, entry_noise=entry_noise)
-        return best_open(expected_reward(offer, matrix), offer)
+        answers = None if parameters.answers is None else parameters.answers.answering()
+        left = 0.0 if entry_noise else parameters.noise() ** 2
+        return best_open(expected_reward(offer, matrix, answers, left), offer)
 
     return Policy(
         init=lambda key, data, offer, prior=None: belief.init(key, data, prior),
@@ -41,6 +43,7 @@ def fresh_sampling(belief: Belief, *, entry_noise: bool) -> Policy:
         absorb=lambda key, state, data, outcome, offer: belief.absorb(key, state, data, outcome),
         diagnose=belief.diagnose,
         predict=predictor(belief),
+        learns_answers=belief.learns_answers,
     )
 
 
@@ -63,8 +66,9 @@ def pooled_sampling(belief: Belief, *, pool: int, entry_noise: bool) -> Policy:
             key = jax.random.fold_in(jax.random.wrap_key_data(column.shared), column.column)
             noisy = sample + column.noise[:, None] * jax.random.normal(key, sample.shape)
             sample = jnp.where(column.data.seen(), column.data.average(), noisy)
+        left = 0.0 if entry_noise else column.noise[:, None] ** 2
         best_of_column = jax.vmap(Best.of_column, in_axes=(0, None))
-        return best_of_column(expected_reward(column, sample), column.open)
+        return best_of_column(expected_reward(column, sample, column.answers, left), column.open)
 
     def choose(key: Array, summary: Best, shared: Array, offer: Offer) -> Choice:
         del shared, offer

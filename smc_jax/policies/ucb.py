@@ -7,7 +7,7 @@ from smc_jax.checks import at_least
 from smc_jax.policies.base import Best, Policy
 from smc_jax.policies.ensemble_policy import ColumnView, Rule, ensemble_policy
 from smc_jax.policies.greedy import choose_best
-from smc_jax.policies.rewards import expected_reward
+from smc_jax.policies.rewards import mean_reward
 
 
 def ucb(belief: Belief, *, draws: int = 16, exploration: float = 1.0) -> Policy:
@@ -23,8 +23,8 @@ def ucb(belief: Belief, *, draws: int = 16, exploration: float = 1.0) -> Policy:
     def summarise(column: ColumnView) -> Best:
         mean, variance, _ = column.prediction
         # Rounding can leave the variance of what is all but known just below zero.
-        bound = (mean + exploration * jnp.sqrt(jnp.maximum(variance, 0.0))).mean(0)
-        reward = expected_reward(column, bound)
+        bound = mean + exploration * jnp.sqrt(jnp.maximum(variance, 0.0))
+        reward = mean_reward(column, bound, column.noise[:, None] ** 2)
         return Best.of_column(reward, column.open)
 
     return ensemble_policy(belief, Rule(summarise, choose_best), draws=draws)

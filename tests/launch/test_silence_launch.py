@@ -14,6 +14,15 @@ from smc_jax.policies.heeding import Heeding
 from smc_jax.policies.registry import base_of
 
 SILENT = {"silence.lowest_rate": 0.3}
+SLOPE = SILENT | {
+    "silence.value_slope": 1.0,
+    "silence.learn_value_slope": True,
+    "inference.method": "mcmc",
+    "model.loadings": "signed",
+    "gibbs.draws": 4,
+    "gibbs.first_sweeps": 3,
+    "gibbs.sweeps": 1,
+}
 
 
 def test_the_experiment_is_silent_and_compares_who_heeds_it():
@@ -57,6 +66,24 @@ def test_policies_heed_silence_where_there_is_some(changes, heeds):
     assert not isinstance(state_of("random"), Heeding)  # it reads no probability
 
 
+def test_policies_on_the_fitted_model_learn_that_answers_depend_on_values(tmp_path):
+    config = tiny(SLOPE | {"policies": "greedy,greedy_ignoring"})
+    for name, learns in (("greedy", True), ("greedy_ignoring", False), ("ids_gibbs", False)):
+        made = experiment.make_policy(config, name)
+        assert made.learns_answers == learns
+        off = tiny(SLOPE | {"silence.learn_value_slope": False})
+        assert not experiment.make_policy(off, name).learns_answers
+    summary = runner.run(config, tmp_path)
+    assert summary["setting"]["silence"]["learn_value_slope"]
+    held = load(tmp_path)
+    for name in ("greedy", "greedy_ignoring"):
+        assert np.isfinite(held[f"{name}/regret"]).all()
+        assert 0 < held[f"{name}/answered"].sum() < held[f"{name}/answered"].size
+    validation.validate(silence.get_config("values"))
+    with pytest.raises(ValueError, match="choose from users, values"):
+        silence.get_config("rows")
+
+
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
@@ -68,6 +95,10 @@ def test_policies_heed_silence_where_there_is_some(changes, heeds):
         (SILENT | {"equalise": True}, "equalise"),
         ({"policies": "greedy_ignoring"}, "policies"),
         (SILENT | {"policies": "optspace_ignoring", "optspace.rank": 500}, "optspace.rank"),
+        (SLOPE | {"silence.heed": False}, "silence.learn_value_slope"),
+        (SLOPE | {"model.loadings": "gamma"}, "silence.learn_value_slope"),
+        (SLOPE | {"inference.method": "svi"}, "silence.learn_value_slope"),
+        (SLOPE | {"prior": "old.npz"}, "silence.learn_value_slope"),
     ],
 )
 def test_fields_that_cannot_be_used_are_one_line(changes, field):
