@@ -80,7 +80,7 @@ def test_policies_on_the_fitted_model_learn_that_answers_depend_on_values(tmp_pa
         assert np.isfinite(held[f"{name}/regret"]).all()
         assert 0 < held[f"{name}/answered"].sum() < held[f"{name}/answered"].size
     validation.validate(silence.get_config("values"))
-    with pytest.raises(ValueError, match="choose from users, values"):
+    with pytest.raises(ValueError, match="choose from synthetic, values, movielens"):
         silence.get_config("rows")
 
 
