@@ -3,6 +3,7 @@
 from ml_collections import config_dict
 
 from launch.config import library_fields
+from launch.offers import DURATION
 from smc_jax.policies.equalised import equalised
 from smc_jax.policies.registry import settings_of
 
@@ -50,7 +51,8 @@ def get_config() -> config_dict.ConfigDict:
         depend on values, and what a refusal says of the value; for signed loadings with mcmc.
       row_features: what is known of the rows beforehand: a CSV or Parquet file with a line an id,
         here or in the folder that SMC_DATA_DIR names; or `ids`, the parts of the ids, which | is
-        between. None is nothing.
+        between; or `noise`, 20 random numbers an id, which tell what useless features cost. None is
+        nothing.
       column_features: the same of the columns.
       entry_prediction: a prediction of the values from elsewhere, such as a docking score or the
         output of another model, by ids and with gaps where there is none: a CSV or Parquet file,
@@ -94,7 +96,7 @@ def get_config() -> config_dict.ConfigDict:
     config.offers = config_dict.create(
         activity=0.0,
         in_stock=1.0,
-        stock_duration=100.0,
+        stock_duration=DURATION,
         row_budget=config_dict.placeholder(int),
         column_budget=config_dict.placeholder(int),
         calendar=config_dict.placeholder(str),

@@ -33,9 +33,10 @@ FEATURES = {"row_features": "oboe/pipeline_features.csv", "column_features": "ob
 
 
 def get_config(variant: str = "values") -> config_dict.ConfigDict:
-    """The experiment on `values`, with `features` known, or with rewards for their `costs`."""
-    if variant not in ("values", "features", "costs"):
-        raise ValueError(f"config: unknown {variant!r}; choose from values, features, costs")
+    """The experiment on `values`, with `features` or `noise` known, or with rewards for `costs`."""
+    if variant not in ("values", "features", "noise", "costs"):
+        told = f"config: unknown {variant!r}; choose from values, features, noise, costs"
+        raise ValueError(told)
     config = ratings.get_config()
     config.data = "oboe"
     config.policies = "ids,thompson,greedy,icf,particle,optspace,random"
@@ -47,4 +48,4 @@ def get_config(variant: str = "values") -> config_dict.ConfigDict:
     if variant == "costs":
         config.offers.costs = "oboe/oboe_matrix_runtime_seconds.csv"
         config.offers.overhead = 1.0
-    return ratings.knowing(config, "features" if variant == "features" else "values", FEATURES)
+    return ratings.knowing(config, "values" if variant == "costs" else variant, FEATURES)

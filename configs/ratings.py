@@ -37,9 +37,11 @@ def get_config(model: str = "ratings") -> config_dict.ConfigDict:
 def knowing(
     config: config_dict.ConfigDict, known: str, features: dict[str, str]
 ) -> config_dict.ConfigDict:
-    """The config with features of rows and columns where `known` says so."""
-    if known not in ("values", "features"):
-        raise ValueError(f"config: unknown {known!r}; choose from values, features")
+    """The config with features of rows and columns where `known` says so, or with useless ones."""
+    if known not in ("values", "features", "noise"):
+        raise ValueError(f"config: unknown {known!r}; choose from values, features, noise")
     if known == "features":
         config.update(features)
+    elif known == "noise":
+        config.update(dict.fromkeys(features, "noise"))
     return config

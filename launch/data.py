@@ -9,10 +9,10 @@ import pooch
 from ml_collections import ConfigDict
 from tqdm import tqdm
 
-from launch.settings import ConfigError, entry_noise, horizon, initial_size
+from launch.settings import ConfigError, DataUnavailable, entry_noise, horizon, initial_size
 from smc_jax.checks import one_of
 from smc_jax.data.completed import Completed, cached_completion
-from smc_jax.data.download import ARCHIVES, fetch
+from smc_jax.data.download import ARCHIVES, data_folder, fetch
 from smc_jax.data.jester import read_jester
 from smc_jax.data.movielens import read_movielens
 from smc_jax.data.published import PUBLISHED, read_published
@@ -22,6 +22,7 @@ from smc_jax.data.synthetic import synthetic
 from smc_jax.data.table import Columns, read_table
 from smc_jax.simulation.problem import MakeProblem
 
+HERE = "it is looked for here, and in the folder that SMC_DATA_DIR names"
 MOST_ENTRIES = 2**31 - 1  # the initial design draws among all entries by a number of 32 bits
 SOURCES = {"jester": "jester", "movielens": "ml-1m", "replay": "ml-1m"}  # what is downloaded
 REMEDIES = {  # by the argument of `read_table` that settles it
@@ -196,6 +197,17 @@ def ids_of(config: ConfigDict) -> tuple[np.ndarray, np.ndarray]:
     return ratings.row_ids, ratings.column_ids
 
 
+def path_of(source: str) -> Path:
+    """Where a table is that a config names: here, or in the folder that SMC_DATA_DIR names."""
+    given = Path(source).expanduser()
+    return given if given.exists() else data_folder() / given
+
+
+def unreadable(field: str, source: str, error: OSError) -> ConfigError:
+    """What is wrong with a table that cannot be read, in a line that names its field."""
+    return ConfigError(f"config.{field}: cannot read {source}: {error.strerror}; {HERE}")
+
+
 def describe_data(config: ConfigDict) -> dict[str, Any]:
     """What results should tell of the data: of a completion its rank, and each rank's error."""
     if config.data != "movielens":
@@ -226,7 +238,7 @@ def make_data(config: ConfigDict) -> MakeProblem:
             values = _completion(config.rows, width).values
             mask = np.ones(values.shape, bool)
     except DataError as error:
-        raise ConfigError(f"config.data: {error}") from error
+        raise DataUnavailable(f"config.data: {error}") from error
     users = values.shape[1]
     if width > users:
         there_are = f"{users}, the users there are"

@@ -1,20 +1,19 @@
 """From a config to what is known of the rows, columns and entries of its matrix beforehand."""
 
-from pathlib import Path
-
 import numpy as np
 import pooch
 from ml_collections import ConfigDict
 
-from launch.data import ids_of
+from launch.data import ids_of, path_of, unreadable
 from launch.settings import ConfigError
-from smc_jax.data.download import data_folder
 from smc_jax.data.features import BETWEEN_PARTS, features_of_parts, read_features
 from smc_jax.data.predicted import read_prediction
 from smc_jax.data.ratings import DataError
 from smc_jax.model.features import Features, coordinates, entry_prediction
 
 PARTS = "ids"  # in place of a file: what ids are made of
+NOISE = "noise"  # in place of a file: numbers that tell nothing
+NOISE_FEATURES = 20
 SIDES = ("row_features", "column_features")
 ENTRIES = "entry_prediction"
 
@@ -47,15 +46,10 @@ def describe_features(config: ConfigDict) -> list[str]:
 
 def checksum_of(config: ConfigDict) -> str | None:
     """The SHA-256 of the files that features come from, one behind the other; None without any."""
-    sources = [config[field] for field in SIDES if config[field] not in (None, PARTS)]
+    sources = [config[field] for field in SIDES if config[field] not in (None, PARTS, NOISE)]
     sources += [config[ENTRIES]] if config[ENTRIES] else []
-    hashes = [pooch.file_hash(str(_path(source)), "sha256") for source in sources]
+    hashes = [pooch.file_hash(str(path_of(source)), "sha256") for source in sources]
     return "+".join(hashes) or None
-
-
-def _path(source: str) -> Path:
-    given = Path(source).expanduser()
-    return given if given.exists() else data_folder() / given
 
 
 def _side(config: ConfigDict, field: str, ids: np.ndarray) -> tuple[np.ndarray | None, str]:
@@ -68,7 +62,11 @@ def _side(config: ConfigDict, field: str, ids: np.ndarray) -> tuple[np.ndarray |
             parts = len(str(ids[0]).split(BETWEEN_PARTS))
             told = f"{parts} {'category' if parts == 1 else 'categories'}, the parts of the ids"
             return coordinates(features_of_parts(ids)), told
-        table = read_features(_path(source), ids)
+        if source == NOISE:
+            random = np.random.default_rng(SIDES.index(field))
+            told = f"{NOISE_FEATURES} numbers an id that tell nothing, drawn at random"
+            return coordinates(random.normal(size=(len(ids), NOISE_FEATURES))), told
+        table = read_features(path_of(source), ids)
         kinds = f"numbers {len(table.numbers)}, categories {len(table.categories)}"
         told = f"{table.found} of {len(ids)} ids have a line; columns of {kinds}"
         return coordinates(table.matrix), told
@@ -82,7 +80,7 @@ def _entries(config: ConfigDict) -> tuple[np.ndarray | None, str]:
     if source is None:
         return None, ""
     try:
-        found = read_prediction(_path(source), *ids_of(config))
+        found = read_prediction(path_of(source), *ids_of(config))
         told = f"{np.isfinite(found).sum()} of {found.size} entries are predicted"
         return entry_prediction(found), told
     except (OSError, DataError, ValueError, ImportError) as error:
@@ -92,8 +90,5 @@ def _entries(config: ConfigDict) -> tuple[np.ndarray | None, str]:
 def _complaint(field: str, source: str, error: Exception) -> ConfigError:
     """What is wrong with a file, in a line that names its field."""
     if isinstance(error, OSError):
-        return ConfigError(
-            f"config.{field}: cannot read {source}: {error.strerror}; it is looked for here, and in"
-            " the folder that SMC_DATA_DIR names"
-        )
+        return unreadable(field, source, error)
     return ConfigError(f"config.{field}: {error}")

@@ -16,13 +16,15 @@ python -m launch.figures [--workdir=results/figures] [--only=figure1,steps] [--s
 | silence | users who may not answer, of synthetic matrices and of films |
 | history | jokes, with 500 users known beforehand |
 
-Each goes to a folder of its own name. One bar tells the time left over all of them. Started again,
-the command skips what is finished, and resumes what was interrupted. Every table says which commit
-it was made at; results of another commit, of an unknown one, or of changes that nobody committed
+Each goes to a folder of its own name. Where the data of one are not to be had, it is left out in
+one line, unless --only names it. One bar tells the time left over all of them. Started again, the
+command skips what is finished, and resumes what was interrupted. Every table says which commit it
+was made at; results of another commit, of an unknown one, or of changes that nobody committed
 are not added to, unless --mixed allows it.
 """
 
 import functools
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -46,7 +48,7 @@ from configs import (
 )
 from launch import commits, growth, panels, plans, starts, validation, walk
 from launch.command import parse, run_in_workdir
-from launch.settings import ConfigError, policy_names
+from launch.settings import ConfigError, DataUnavailable, policy_names
 from launch.usage import usage
 
 WORKDIR = flags.DEFINE_string("workdir", "results/figures", "Where the results go.")
@@ -105,7 +107,7 @@ def _recorded(
 
 def _matrices() -> dict[str, ConfigDict]:
     return {
-        f"{name}{', features' if known == 'features' else ''}": module.get_config(known)
+        name + (" features" if known == "features" else ""): module.get_config(known)
         for name, module in MATRICES.items()
         for known in ("values", "features")
     }
@@ -180,17 +182,23 @@ def make(
     mixed: bool = False,
     changes: Changes | None = None,
 ) -> list[str]:
-    """Runs what is not finished; returns the names of what was asked for."""
+    """Runs what is not finished; returns the names of what was asked for, and could be made."""
     known = makers(workdir, small=small, changes=changes)
-    names = list(only) or list(known)
-    for name in names:
+    for name in only:
         if name not in known:
             raise ConfigError(f"only: no figure {name!r}; choose from {', '.join(known)}")
-    made = [known[name]() for name in dict.fromkeys(names)]
+    made: dict[str, plans.Plan] = {}
+    for name in dict.fromkeys(only or known):
+        try:
+            made[name] = known[name]()
+        except DataUnavailable as error:
+            if only:
+                raise
+            print(f"{name} is left out: {error}", file=sys.stderr)
     if not mixed:
-        check_commits(made, commits.current())
-    plans.run(made)
-    return names
+        check_commits(made.values(), commits.current())
+    plans.run(list(made.values()))
+    return list(made)
 
 
 def main(arguments: Sequence[str]) -> None:

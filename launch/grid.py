@@ -28,17 +28,19 @@ def combinations(grid: str) -> list[dict[str, Any]]:
 
 
 def trials(config: ConfigDict, group: str, grid: str) -> dict[str, ConfigDict]:
-    """A config for each combination of a group's settings, which nobody has validated yet.
+    """A config for each combination of settings, which nobody has validated yet.
 
-    The group is a policy, or `model` or `inference`.
+    A field is one of the group, which is a policy, or `model` or `inference`; where the group has
+    none of that name it is a field of the config itself, such as `row_features`.
     """
     made = {}
     for cell in combinations(grid):
         trial = config.copy_and_resolve_references()
         for field, value in cell.items():
-            if field not in trial.get(group, {}):
-                raise ConfigError(f"grid: {group} has no setting {field!r}")
+            holder = trial[group] if field in trial.get(group, {}) else trial
+            if field not in holder or isinstance(holder[field], ConfigDict):
+                raise ConfigError(f"grid: {group} has no setting {field!r}, nor has the config")
             with trial.ignore_type():
-                trial[group][field] = value
+                holder[field] = value
         made[" ".join(f"{field}={value}" for field, value in cell.items()) or "defaults"] = trial
     return made

@@ -1,17 +1,15 @@
 """From a config to who and what is on offer."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pooch
 from ml_collections import ConfigDict
 
-from launch.data import ids_of
+from launch.data import ids_of, path_of, unreadable
 from launch.settings import ConfigError
 from smc_jax.checks import at_least
-from smc_jax.data.download import data_folder
 from smc_jax.data.offered import read_calendar, read_costs
 from smc_jax.data.ratings import DataError
 from smc_jax.simulation import offers
@@ -19,6 +17,7 @@ from smc_jax.simulation.environment import Environment
 
 TABLES: dict[str, Callable[..., Any]] = {"calendar": read_calendar, "costs": read_costs}
 # What the factories call the settings that the config has other names for.
+DURATION = 100.0  # the default, which means nothing where rows are always in stock
 NAMES = {"duration": "stock_duration", "row": "row_budget", "column": "column_budget"}
 
 
@@ -44,6 +43,8 @@ def wrap(config: ConfigDict, made: Environment, *, read: bool = True) -> Environ
         raise ValueError("activity: needs columns that arrive; set config.arrivals")
     if asked.in_stock != 1.0:
         made = offers.stock(made, in_stock=asked.in_stock, duration=asked.stock_duration)
+    elif asked.stock_duration != DURATION:
+        raise ValueError("stock_duration: needs rows that come and go; set config.offers.in_stock")
     if asked.calendar is not None:
         made = offers.calendar(made, _table(config, "calendar") if read else [])
     if asked.row_budget is not None or asked.column_budget is not None:
@@ -60,13 +61,8 @@ def checksum_of(config: ConfigDict) -> str | None:
     sources = [field for field in TABLES if config.offers[field] is not None]
     for field in sources:
         _table(config, field)
-    paths = [_path(config.offers[field]) for field in sources]
+    paths = [path_of(config.offers[field]) for field in sources]
     return "+".join(pooch.file_hash(str(path), "sha256") for path in paths) or None
-
-
-def _path(source: str) -> Path:
-    given = Path(source).expanduser()
-    return given if given.exists() else data_folder() / given
 
 
 def _ids(config: ConfigDict, field: str) -> tuple[np.ndarray, np.ndarray]:
@@ -85,11 +81,8 @@ def _table(config: ConfigDict, field: str) -> Any:
     """What a table says; ConfigError where it cannot be read."""
     source = config.offers[field]
     try:
-        return TABLES[field](_path(source), *_ids(config, field))
+        return TABLES[field](path_of(source), *_ids(config, field))
     except OSError as error:
-        raise ConfigError(
-            f"config.offers.{field}: cannot read {source}: {error.strerror}; it is looked for here,"
-            " and in the folder that SMC_DATA_DIR names"
-        ) from error
+        raise unreadable(f"offers.{field}", source, error) from error
     except DataError as error:
         raise ConfigError(f"config.offers.{field}: {error}") from error

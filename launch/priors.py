@@ -9,14 +9,13 @@ import numpy as np
 import pooch
 from ml_collections import ConfigDict
 
-from launch.data import ids_of, read_columns
+from launch.data import ids_of, path_of, read_columns, unreadable
 from launch.features import ENTRIES, SIDES
-from launch.settings import ConfigError
+from launch.settings import ConfigError, policy_names
 from smc_jax import priors
 from smc_jax.beliefs.earlier import EarlierFit
 from smc_jax.beliefs.history import History, check_temper
 from smc_jax.checks import at_least
-from smc_jax.data.download import data_folder
 from smc_jax.data.published import PUBLISHED
 from smc_jax.data.ratings import Ratings
 from smc_jax.data.table import read_table
@@ -25,6 +24,7 @@ from smc_jax.observations import Observations
 from smc_jax.policies.base import Policy
 from smc_jax.types import Offer
 
+UNTOLD = "ids_without_history"  # the policy that is told of no prior
 WITH_IDS = ("table", "replay", "movielens", *PUBLISHED)
 
 
@@ -41,6 +41,11 @@ def check_prior(config: ConfigDict) -> None:
     if config.prior_temper != 1.0 and config.prior is None and not config.history:
         raise ConfigError("config.prior_temper: there is nothing to temper; set config.prior")
     if not config.history:
+        if config.prior is None and UNTOLD in policy_names(config):
+            raise ConfigError(
+                f"config.policies: {UNTOLD} is for runs with a history; set config.history or"
+                " config.prior"
+            )
         return
     if config.data == "synthetic":
         raise ConfigError("config.history: is for recorded data; set it to 0, or set config.prior")
@@ -67,9 +72,9 @@ def prior_checksum(config: ConfigDict) -> str | None:
     if config.prior is None:
         return None
     try:
-        return pooch.file_hash(str(_path(config.prior)), "sha256")
+        return pooch.file_hash(str(path_of(config.prior)), "sha256")
     except OSError as error:
-        raise _unreadable(config, error) from error
+        raise unreadable("prior", config.prior, error) from error
 
 
 def make_prior(config: ConfigDict) -> Any:
@@ -79,7 +84,7 @@ def make_prior(config: ConfigDict) -> Any:
     """
     if config.prior is None:
         return None
-    path = _path(config.prior)
+    path = path_of(config.prior)
     try:
         if path.suffix == ".npz":
             return _saved(config, path)
@@ -87,7 +92,7 @@ def make_prior(config: ConfigDict) -> Any:
     except ConfigError:
         raise
     except OSError as error:
-        raise _unreadable(config, error) from error
+        raise unreadable("prior", config.prior, error) from error
     except (ValueError, ImportError) as error:
         raise ConfigError(f"config.prior: {str(error).removeprefix('prior: ')}") from error
 
@@ -161,15 +166,3 @@ def _saved(config: ConfigDict, path: Path) -> Any:
     if isinstance(prior, EarlierFit):
         return prior._replace(temper=prior.temper * config.prior_temper)
     return prior._replace(data=History.of(prior.data, temper=config.prior_temper).data)
-
-
-def _path(source: str) -> Path:
-    given = Path(source).expanduser()
-    return given if given.exists() else data_folder() / given
-
-
-def _unreadable(config: ConfigDict, error: OSError) -> ConfigError:
-    return ConfigError(
-        f"config.prior: cannot read {config.prior}: {error.strerror}; it is looked for here, and in"
-        " the folder that SMC_DATA_DIR names"
-    )

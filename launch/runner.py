@@ -105,7 +105,7 @@ def record(
     order = [*settings.policy_names(config), *finished]  # those of an earlier run last
     ordered = {name: finished[name] for name in order if name in finished}
     summary = tables.summarise(ordered, times, config.reference)
-    summary["best"] = "exact" if experiment.best_is_exact(config) else "upper bound"
+    summary["best"] = experiment.benchmark(config)
     summary["setting"] = setting(config)
     for name, described in summary["policies"].items():
         described["commit"] = commits.made_at(workdir, name)

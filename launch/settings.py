@@ -12,6 +12,10 @@ class ConfigError(ValueError):
     """A field of the config cannot be used; the message names it and says what would do."""
 
 
+class DataUnavailable(ConfigError):
+    """The data of an experiment are not there, or are not what they should be."""
+
+
 def policy_names(config: ConfigDict) -> tuple[str, ...]:
     """The policies asked for, in order, each once."""
     names = config.policies

@@ -126,6 +126,8 @@ def table(summary: dict[str, Any]) -> str:
     about = "cumulative regret at fractions of the horizon, mean ± standard error over the seeds"
     if summary.get("best") == "upper bound":
         about += "; measured from an upper bound on the best sequence"
+    elif summary.get("best") == "exact but for losses":
+        about += "; the best sequence is exact where no offer of it is a loss"
     if bases:
         about += "; / NAME: the regret at 100 % divided by that of NAME"
     lines = [about, head + f"{'rank':>7}{'seconds':>9}{'compile':>9}"]

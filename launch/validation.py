@@ -37,7 +37,7 @@ from launch.settings import (
     policy_names,
     policy_settings,
 )
-from launch.silence import check_value_slope
+from launch.silence import check_unused, check_value_slope
 from smc_jax.checks import at_least, one_of, positive
 from smc_jax.completion.stopping import held_out_errors
 from smc_jax.data.jester import JOKES
@@ -259,13 +259,15 @@ def _check_silence(config: ConfigDict) -> None:
             f"config.policies: NAME{IGNORING} is for asks that may not be answered;"
             " set config.silence.lowest_rate below 1"
         )
-    if silent and silence.learn_value_slope:
+    if silent:
         check_value_slope(config)
+    else:
+        check_unused(config, defaults(config))
     _require(not (silent and config.equalise), config, "equalise", "must be False under silence")
     priced = config.offers.costs is not None
     _require(not (priced and config.equalise), config, "equalise", "must be False under costs")
     with naming(config, "silence", initial="initial_fraction"):
-        experiment.best_is_exact(config)  # which makes the environment
+        experiment.benchmark(config)  # which makes the environment
 
 
 def check_model(config: ConfigDict) -> None:

@@ -238,9 +238,9 @@ def test_every_figure_can_be_made_on_at_least_ten_seeds(tmp_path, monkeypatch):
     assert list(made["figure2"].experiments) == ["jester", "movielens"]
     assert list(made["arrivals"].experiments) == ["jester", "movielens"]
     assert {c.arrivals for c in made["arrivals"].experiments.values()} == {10}
-    assert list(made["tables"].experiments)[:2] == ["davis", "davis, features"]
+    assert list(made["tables"].experiments)[:2] == ["davis", "davis features"]
     for title, config in made["tables"].experiments.items():
-        assert (config.row_features is not None) == title.endswith(", features")
+        assert (config.row_features is not None) == title.endswith(" features")
     assert {c.data for c in made["silence"].experiments.values()} == {"synthetic", "movielens"}
     assert [(c.columns, c.history) for c in made["history"].experiments.values()] == [(500, 500)]
     assert {c.first_seed for c in made["ablation"].experiments.values()} == {1000}
@@ -272,3 +272,24 @@ def test_what_there_is_not_costs_one_line(tmp_path):
     assert re.fullmatch(r"error: only: no figure 'figure9'; choose from figure1, .*\n", complaint)
     assert printed == ""
     assert list(tmp_path.iterdir()) == []
+
+
+def test_figures_whose_data_are_missing_are_left_out_in_a_line(tmp_path, at, monkeypatch, capsys):
+    at("abc")
+    ran = []
+    monkeypatch.setattr(plans, "run", lambda made: ran.extend(made) or [])
+    monkeypatch.setenv("SMC_DATA_DIR", str(tmp_path))
+
+    def unavailable(*arguments):
+        raise settings.DataUnavailable("config.data: no such file")
+
+    monkeypatch.setattr(figures, "_panels", unavailable)
+    made = figures.make(tmp_path / "made", small=True)
+    assert made == ["figure1", "figure1_true_rank", "steps", "ablation", "growth"]
+    assert len(ran) == len(made)
+    told = capsys.readouterr().err.splitlines()
+    assert [line.split()[0] for line in told] == [
+        "figure2", "replay", "tables", "arrivals", "silence", "history",
+    ]  # fmt: skip
+    with pytest.raises(ConfigError, match="no such file"):
+        figures.make(tmp_path / "made", only=["arrivals"], small=True)

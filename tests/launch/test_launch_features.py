@@ -80,6 +80,20 @@ def test_ids_of_one_part_are_categories_like_any(made_up):
     assert make_features(validation.resolve(config)).rows.shape == (ROWS, ROWS - 1)
 
 
+def test_features_of_noise_are_the_same_at_every_run_and_tell_nothing(made_up):
+    config, _ = made_up
+    config.update(row_features="noise", column_features="noise")
+    filled = validation.resolve(config)
+    assert describe_features(filled)[1].startswith("column_features: 20 numbers an id that tell no")
+    found, again = make_features(filled), make_features(filled)
+    # Of 20 features there are as many coordinates as ids can tell apart.
+    assert found.rows.shape == (ROWS, ROWS - 1)
+    assert found.columns.shape == (COLUMNS, COLUMNS - 1)
+    np.testing.assert_array_equal(found.rows, again.rows)
+    assert filled.features_checksum is None
+    assert abs(np.corrcoef(found.rows[:, 0], found.columns[:ROWS, 0])[0, 1]) < 0.99
+
+
 @pytest.mark.parametrize("module", [synthetic, jester])
 def test_data_without_ids_have_no_features(module):
     config = module.get_config()

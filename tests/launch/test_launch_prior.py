@@ -109,6 +109,7 @@ def test_a_saved_prior_is_used_by_every_policy_that_takes_it(tmp_path):
         ({"history": -1}, r"config\.history: must not be negative, got -1"),
         ({"prior_temper": 0.5}, r"config\.prior_temper: there is nothing to temper"),
         ({"prior_temper": 2.0}, r"config\.prior_temper: must be above 0 and at most 1, got 2\.0"),
+        ({"policies": "ids_without_history"}, r"config\.policies: ids_without_history is for runs"),
         ({"prior": "none.npz"}, r"config\.prior: cannot read none\.npz: No such file"),
         ({"prior": __file__}, r"config\.prior: the rows of synthetic have no ids"),
     ],

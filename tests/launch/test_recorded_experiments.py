@@ -119,14 +119,22 @@ def test_a_grid_of_the_model_is_held_out(tmp_path):
     flags = [f"--config.{field}={value}" for field, value in settings.items()]
     line = [f"--config={ROOT / 'configs' / 'synthetic.py'}", *flags]
     process = begin(
-        *line, "--seen=0.5", "--grid=loadings=gamma,signed", cwd=tmp_path, module="launch.heldout"
+        *line,
+        "--seen=0.5",
+        "--grid=loadings=gamma,signed initial_fraction=0.05",
+        cwd=tmp_path,
+        module="launch.heldout",
     )
     printed, complaint = process.communicate()
     assert process.returncode == 0, complaint
-    assert [row.split()[0] for row in printed.splitlines()[1:]] == [
-        "loadings=gamma",
-        "loadings=signed",
-    ]
+    first, second = printed.splitlines()[1:]
+    assert first.startswith("loadings=gamma initial_fraction=0.05")
+    assert second.startswith("loadings=signed initial_fraction=0.05")
+    # The second line ends with its difference from the first in percent, and the interval.
+    assert "%" not in first
+    gamma, signed = (float(line.split()[3]) for line in (first, second))
+    percent = float(re.search(r"([+-]\d+\.\d+) % \[", second)[1])
+    assert percent == pytest.approx(100 * (signed / gamma - 1), abs=0.02)
     process = begin(*line, "--config.seeds=1", "--seen=0.5", cwd=tmp_path, module="launch.heldout")
     printed = process.communicate()[0]
     assert process.returncode == 0
