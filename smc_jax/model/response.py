@@ -56,11 +56,15 @@ class Asks(NamedTuple):
 
 
 def _positive(key: Array, mean: Array) -> Array:
-    """Draws of N(mean, 1) given that they are positive."""
-    mean = jnp.clip(mean, -FARTHEST, FARTHEST)
+    """Draws of N(mean, 1) given that they are positive; exponential ones far out in the tail.
+
+    The density of what is left beyond a distance t, exp(-t x - x^2 / 2), is nearly exp(-t x).
+    """
+    near = jnp.maximum(mean, -FARTHEST)
     tiny = jnp.finfo(mean.dtype).tiny
     part = jax.random.uniform(key, mean.shape, mean.dtype, 1e-6, 1.0)
-    return jnp.maximum(mean - ndtri(jnp.maximum(part * ndtr(mean), tiny)), 0.0)
+    drawn = jnp.maximum(near - ndtri(jnp.maximum(part * ndtr(near), tiny)), 0.0)
+    return jnp.where(mean < -FARTHEST, -jnp.log(part) / jnp.maximum(-mean, FARTHEST), drawn)
 
 
 def sample_utilities(key: Array, mean: Array, asks: Asks) -> Array:

@@ -11,7 +11,7 @@ from smc_jax.model.response import Asks, Response
 from smc_jax.observations import Observations
 
 
-@pytest.mark.parametrize("mean", [-6.0, -0.5, 2.0])
+@pytest.mark.parametrize("mean", [-40.0, -15.0, -6.0, -0.5, 2.0, 15.0, 40.0])
 def test_utilities_are_truncated_normals(mean):
     """Kolmogorov-Smirnov at 0.001 for each of two: fails for 0.2 % of the seeds."""
     shape = (40, 50)
