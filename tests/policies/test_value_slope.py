@@ -106,6 +106,29 @@ def refitted(policy, data, offer):
 
 
 @pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("refused_alone", [False, True])
+def test_scores_are_what_is_collected_also_of_refused_entries_that_stay_open(refused_alone):
+    """Greedy and ucb score entries as in NumPy; a refused entry has the values of the draws."""
+    parameters, data, belief, offer = world()
+    refused = np.asarray(parameters.answers.refused[0].T) > 0
+    is_open = refused if refused_alone else np.asarray(offer.open) | refused
+    offer = offer._replace(open=jnp.asarray(is_open))
+    _, variance, chance, collected = dense(parameters, data)
+    left = variance - np.asarray(parameters.noise(), float)[:, None, None] ** 2
+    spread = np.where(refused, 0.0, np.sqrt(left))
+    for policy, bonus in (
+        (greedy(belief, draws=DRAWS), 0.0),
+        (ucb(belief, draws=DRAWS, exploration=0.0), 0.0),
+        (ucb(belief, draws=DRAWS, exploration=1.3), 1.3 * chance * spread),
+    ):
+        expected = np.where(is_open, (collected + bonus).mean(0), -np.inf)
+        summary = refitted(policy, data, offer).summary
+        np.testing.assert_allclose(summary.score, expected.max(0), rtol=1e-6)
+        there = is_open.any(0)
+        np.testing.assert_array_equal(summary.row[there], expected.argmax(0)[there])
+
+
+@pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("scope", ["covariance", "matrix"])
 def test_ratios_of_ids_are_made_of_what_is_collected_and_of_gains_that_may_come(scope):
     """The largest ratio of each column in NumPy, and R*, for either meaning of theta."""
