@@ -18,6 +18,7 @@ from smc_jax.policies.heeding import heeding_silence
 from smc_jax.policies.ids import ids
 from smc_jax.policies.thompson import Pooled, take_draw, thompson
 from smc_jax.policies.ucb import ucb
+from smc_jax.predictions import predict
 from smc_jax.types import Offer, Outcome
 
 DRAWS, ROWS, COLUMNS = 4, 6, 5
@@ -88,8 +89,8 @@ def dense(parameters, data):
         w, b, noise, told = one.loadings, one.intercepts, one.noise(), one.answers
         mean, variance = np.zeros((2, ROWS, COLUMNS))
         for n in range(COLUMNS):
-            count = np.asarray(data.times_seen(), float)[:, n] + told.refused[n]
             seen = np.asarray(data.seen())[:, n]
+            count = np.where(seen, np.asarray(data.times_seen(), float)[:, n], told.refused[n])
             y = np.where(seen, np.asarray(data.average(), float)[:, n], told.values[n])
             c = np.linalg.inv(np.eye(w.shape[1]) + w.T @ np.diag(count) @ w / noise**2)
             m = c @ w.T @ (count * (y - b)) / noise**2
@@ -280,6 +281,33 @@ def test_rules_ask_who_answers_in_the_draws(name):
     for choice in choices():
         assert int(choice.column) == 3
         assert 0 <= int(choice.row) < ROWS
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("noise", [False, True])
+def test_predictions_of_refused_entries_are_the_values_of_the_draws(noise):
+    """Also their quantiles, of S values without a spread; a later answer replaces them."""
+    parameters, data, belief, offer = world()
+    policy = greedy(belief, draws=DRAWS)
+    state, key = refitted(policy, data, offer), jax.random.key(4)
+    rows, columns = jnp.array([0, 1, 3]), jnp.array([0, 0, 0])
+
+    def told(data):
+        asked = key, policy, state, data, rows, columns
+        return predict(*asked, draws=DRAWS, noise=noise, quantiles=(0.1, 0.6, 0.9))
+
+    values = np.sort(np.asarray(parameters.answers.values[:, 0, :2]), axis=0)
+    found, after = told(data), told(data.add(1, 0, 2.5, 1.0))
+    np.testing.assert_allclose(found.mean[:2], values.mean(0), rtol=1e-9)
+    np.testing.assert_allclose(found.sd[:2], values.std(0), rtol=1e-9)
+    np.testing.assert_allclose(found.quantiles[:, :2], values[[0, 2, 3]], rtol=1e-9)
+    mean, variance, _, _ = dense(parameters, data)
+    np.testing.assert_allclose(found.mean[2], mean[:, 3, 0].mean(), rtol=1e-6)
+    if noise:
+        expected = np.sqrt(variance[:, 3, 0].mean() + mean[:, 3, 0].var())
+        np.testing.assert_allclose(found.sd[2], expected, rtol=1e-6)
+    mean, _, _, _ = dense(parameters, data.add(1, 0, 2.5, 1.0))
+    np.testing.assert_allclose(after.mean[1], mean[:, 1, 0].mean(), rtol=1e-6)
 
 
 @pytest.mark.usefixtures("x64")
