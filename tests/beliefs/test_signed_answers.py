@@ -168,6 +168,11 @@ def test_other_methods_and_loadings_are_refused():
     for settings in ({"method": "svi"}, {"method": "mcmc"}):
         with pytest.raises(ValueError, match=r"^learn_value_slope: needs method=mcmc and signed"):
             fitted_belief(learn_value_slope=True, **settings)
+    chains = {"method": "mcmc", "model": {"loadings": "signed"}}
+    for wanted in (False, True):
+        gibbs = {"learn_value_slope": not wanted}
+        with pytest.raises(ValueError, match=r"^gibbs: learn_value_slope is given beside it"):
+            fitted_belief(learn_value_slope=wanted, gibbs=gibbs, **chains)
     preset = ratings(rank=2, learn_value_slope=True)
     assert preset.policy("ids", horizon=10).learns_answers
     assert not preset.policy("ids_ignoring", horizon=10).learns_answers
