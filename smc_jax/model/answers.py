@@ -103,13 +103,18 @@ class Answers(NamedTuple):
             values=centre + scale * self.values,
         )
 
+    def of_columns(self) -> tuple[Array, Array, Array]:
+        """What columns [N, ...] have of their own: a, the values and which were refused."""
+        return self.response.columns, self.values, self.refused
+
+    def with_own(self, columns: Array, values: Array, refused: Array) -> "Answers":
+        """The same with other `of_columns`."""
+        response = self.response._replace(columns=columns)
+        return self._replace(response=response, values=values, refused=refused)
+
     def with_columns(self, change: Callable[[Array], Array]) -> "Answers":
         """The same with what columns [N, ...] have of their own changed."""
-        return self._replace(
-            response=self.response._replace(columns=change(self.response.columns)),
-            values=change(self.values),
-            refused=change(self.refused),
-        )
+        return self.with_own(*map(change, self.of_columns()))
 
     def answering(self) -> Answering:
         """What it says of all entries [D, N]."""

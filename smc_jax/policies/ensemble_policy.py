@@ -72,17 +72,20 @@ def _summaries(rule: Rule, members: Ensemble, data: Observations, offer: Offer, 
     index = jnp.arange(columns) if offer.columns is None else offer.columns
     # Of chances, predictions from elsewhere and answers there may be none: then there is no array.
     elsewhere = members.parameters.prediction  # [S, N, D]
-    answers = ensemble.answering(members)
-    weights = members.log_weights
-    more, structure = jax.tree.flatten((data, offer.chance, elsewhere, answers, weights))
+    answers, weights = members.parameters.answers, members.log_weights
+    own = None if answers is None else answers.of_columns()
+    more, structure = jax.tree.flatten((data, offer.chance, elsewhere, own, weights))
 
     def of_block(
         index: Array, block: Array, noise: Array, available: Array, factor: Array, *rest: Array
     ) -> Any:
-        of_columns, chance, elsewhere, *told = jax.tree.unflatten(structure, rest)
+        of_columns, chance, elsewhere, own, weights = jax.tree.unflatten(structure, rest)
         parameters = members.parameters._replace(prediction=elsewhere)
-        prediction = ensemble.predict(Ensemble(parameters, gaussian.Column(block)))
-        known = (prediction, of_columns, available, factor, shared, chance, *told)
+        if own is not None:
+            parameters = parameters._replace(answers=parameters.answers.with_own(*own))
+        some = Ensemble(parameters, gaussian.Column(block), weights)
+        told = chance, ensemble.answering(some), weights
+        known = (ensemble.predict(some), of_columns, available, factor, shared, *told)
         view = ColumnView(index[0], noise, *known)
         axes = ColumnView(0, 1, 2, 1, 1, 1, None, 1, 1, 1)  # type: ignore[arg-type]
         return jax.vmap(rule.summarise, in_axes=(axes,), out_axes=-1)(view)

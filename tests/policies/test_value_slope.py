@@ -11,8 +11,9 @@ from smc_jax.beliefs.base import Diagnostics, stored_belief
 from smc_jax.model import gaussian
 from smc_jax.model.answers import Answers
 from smc_jax.model.response import Response
-from smc_jax.policies import ensemble
-from smc_jax.policies.base import Best
+from smc_jax.policies import ensemble, ensemble_policy
+from smc_jax.policies.base import Best, best_open
+from smc_jax.policies.ensemble_policy import Rule
 from smc_jax.policies.greedy import greedy
 from smc_jax.policies.heeding import heeding_silence
 from smc_jax.policies.ids import ids
@@ -127,6 +128,25 @@ def test_scores_are_what_is_collected_also_of_refused_entries_that_stay_open(ref
         np.testing.assert_allclose(summary.score, expected.max(0), rtol=1e-6)
         there = is_open.any(0)
         np.testing.assert_array_equal(summary.row[there], expected.argmax(0)[there])
+
+
+@pytest.mark.usefixtures("x64")
+def test_blocks_of_columns_have_the_answers_of_their_own_columns(monkeypatch):
+    _, data, belief, offer = world()
+    policy = ids(belief, draws=DRAWS, selection="two_action")
+    whole = refitted(policy, data, offer).summary.told
+    some = offer._replace(columns=jnp.asarray([4, 0, 2, 1, 3]))
+    for width in (1, 2):
+        monkeypatch.setattr(ensemble_policy, "PREDICTED", width * DRAWS * ROWS)
+        found = refitted(policy, data, offer).summary.told
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9), found, whole)
+    state = refitted(policy, data, some)
+    focused, _ = ensemble_policy._focus(
+        Rule(lambda column: column.answers.chance(0.0).mean(0), best_open), state, data, some
+    )
+    one = belief.store(state.belief).answers
+    chance = jax.vmap(lambda each: each.answering().chance(0.0))(one).mean(0)
+    np.testing.assert_allclose(focused.summary, chance[:, some.columns], rtol=1e-9)
 
 
 @pytest.mark.usefixtures("x64")
