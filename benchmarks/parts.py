@@ -86,7 +86,7 @@ def batch_parts(
     @jax.jit
     def reference(members: ensemble.Ensemble, offer: Offer) -> Array:
         def one(draw: ensemble.Ensemble) -> Array:
-            matrix = ensemble.predict_one(*draw).sample
+            matrix = ensemble.predict_one(draw).sample
             return mean_of_largest(jnp.where(offer.open, matrix, -jnp.inf), best_of)
 
         return jax.lax.map(one, members).mean()

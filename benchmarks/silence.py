@@ -26,6 +26,7 @@ from smc_jax.model import gaussian
 from smc_jax.model.parameters import Parameters
 from smc_jax.model.response import Asks, Response, mean_chance, sample_response
 from smc_jax.observations import Observations
+from smc_jax.policies.base import predictor
 
 TABLES = flags.DEFINE_integer("tables", 30, "How many tables.")
 FIRST = flags.DEFINE_integer("first", 0, "The seed of the first.")
@@ -80,31 +81,28 @@ def make_fit(*, learn: bool) -> Callable[..., tuple[Array, Array, Array]]:
     preset = presets.ratings(rank=3, learn_value_slope=learn)._replace(gibbs=chain)
     belief = preset.belief()
     assert belief.store is not None
-    store = belief.store
+    store, predict = belief.store, predictor(belief)
+    every = (index.ravel() for index in np.indices((ROWS, COLUMNS)))
+    rows, columns = map(jnp.asarray, every)
 
-    def described(draw: Parameters, data: Observations) -> tuple[Array, ...]:
-        columns = gaussian.latent_posterior(draw, data)
-        mean, variance = gaussian.entry_moments(draw, columns)
-        if draw.answers is None:
-            return mean, jnp.zeros_like(mean), jnp.zeros(())
-        answering = draw.answers.answering()
-        chance = answering.chance(mean, variance + draw.noise() ** 2)
-        return jnp.where(answering.refused > 0, answering.values, mean), chance, draw.answers.slope
+    def answered(draw: Parameters, data: Observations) -> tuple[Array, Array]:
+        moments = gaussian.entry_moments(draw, gaussian.latent_posterior(draw, data))
+        chance = draw.answers.answering().chance(moments[0], moments[1] + draw.noise() ** 2)
+        return chance, draw.answers.slope
 
     @jax.jit
     def fit(key: Array, values: Array, seen: Array, refused: Array) -> tuple[Array, ...]:
         data = Observations.from_matrix(values, seen).with_refusals(refused)
         init_key, fit_key, own = jax.random.split(key, 3)
         state = belief.refit(fit_key, belief.init(init_key, data), data)
-        mean, chance, slope = (
-            x.mean(0) for x in jax.lax.map(lambda draw: described(draw, data), store(state))
-        )
-        if not learn:
-            start = Response.start(ROWS, COLUMNS)
-            settings: dict[str, Any] = {"draws": DRAWS, "sweeps": 4, "first": 300}
-            draws = sample_response(own, start, Asks.of(data), **settings)
-            chance = mean_chance(draws, jnp.zeros((DRAWS, COLUMNS)))
-        return mean, chance, slope
+        mean = predict(own, state, data, rows, columns, DRAWS).mean.mean(0).reshape(values.shape)
+        if learn:
+            told = jax.lax.map(lambda draw: answered(draw, data), store(state))
+            return mean, *(x.mean(0) for x in told)
+        start = Response.start(ROWS, COLUMNS)
+        settings: dict[str, Any] = {"draws": DRAWS, "sweeps": 4, "first": 300}
+        draws = sample_response(own, start, Asks.of(data), **settings)
+        return mean, mean_chance(draws, jnp.zeros((DRAWS, COLUMNS))), jnp.zeros(())
 
     return fit
 

@@ -87,7 +87,9 @@ def summary(found: Mixture, levels: Array, *, noise: bool) -> Predicted:
     """Mean, standard deviation and quantiles of mixtures of normals."""
     variance = found.variance + found.noise**2 if noise else found.variance
     spread = jnp.sqrt(variance.mean(0) + found.mean.var(0))
-    scale = jnp.sqrt(jnp.maximum(variance, 1e-12 * found.noise**2))
+    # A value that a draw knows has neither variance nor noise, and quantiles divide by the scale.
+    tiny = jnp.finfo(found.mean.dtype).tiny
+    scale = jnp.sqrt(jnp.maximum(variance, jnp.maximum(1e-12 * found.noise**2, tiny)))
     quantiles = mixture_quantiles(found.mean, scale, levels)
     return Predicted(found.mean.mean(0), spread, quantiles)
 

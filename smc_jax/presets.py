@@ -55,7 +55,7 @@ def fitted_belief(
       first_steps: gradient steps of the first fit by SVI.
       steps: gradient steps of every other refit by SVI.
       hmc: settings of `hamiltonian`, the chains of gamma loadings.
-      gibbs: settings of `signed_gibbs`, the chains of signed ones.
+      gibbs: settings of `signed_gibbs`, the chains of signed ones, but for `learn_value_slope`.
       features: what is known of rows, columns and entries beforehand.
       learn_value_slope: whether who answers is learned with the model, and depends on the value;
         it is for signed loadings with `mcmc`.
@@ -69,6 +69,8 @@ def fitted_belief(
     chains = method == "mcmc" and prior.signed
     if not (prior.settings["residual"] or (chains and known.rows is not None)):
         raise ValueError("model.residual: False needs method=mcmc and features of the rows")
+    if "learn_value_slope" in (gibbs or {}):
+        raise ValueError("gibbs: learn_value_slope is given beside it, not in it")
     if learn_value_slope and not chains:
         raise ValueError("learn_value_slope: needs method=mcmc and signed loadings")
     rate = () if learning_rate is None else (learning_rate,)
@@ -78,8 +80,8 @@ def fitted_belief(
         own = prior if chains else informed(prior, known)
         begin, fit = STARTS[start](own), svi(model=own, optimiser=gradient, **inference)
         if chains:
-            own_settings = {"learn_value_slope": learn_value_slope, **(gibbs or {})}
-            return signed_gibbs(own, begin, known, **own_settings)
+            settings = gibbs or {}
+            return signed_gibbs(own, begin, known, learn_value_slope=learn_value_slope, **settings)
         if method == "svi":
             belief = variational(own, begin, fit, first_steps=first_steps, steps=steps)
         else:

@@ -91,6 +91,10 @@ def save(
         if isinstance(prior.fit, Standardised):
             arrays |= {"centre": prior.fit.centre, "scale": prior.fit.scale}
     elif isinstance(prior, Parameters):
+        if prior.answers is not None:
+            raise ValueError(
+                "prior: a file does not hold who answers; save prior._replace(answers=None)"
+            )
         arrays |= {"kind": "told"} | _named("told", prior)
     else:
         raise ValueError(

@@ -20,6 +20,10 @@ def told() -> Belief:
                 "prior: an oracle must be told the parameters of the matrix;"
                 f" give a Parameters, got {type(prior).__name__}"
             )
+        if prior.answers is not None:
+            raise ValueError(
+                "prior: an oracle is not told who answers; give prior._replace(answers=None)"
+            )
         rows = len(prior.loadings), len(prior.intercepts)
         own = (getattr(prior, name) for name in OF_COLUMNS)
         each = [jnp.shape(x)[:1] for x in own if x is not None]

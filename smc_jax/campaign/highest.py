@@ -66,7 +66,7 @@ def optimum_of(best_of: int) -> Callable[[Array, ensemble.Ensemble, Offer, float
         del key, part
 
         def one(draw: ensemble.Ensemble) -> Array:
-            sample = ensemble.predict_one(*draw).sample
+            sample = ensemble.predict_one(draw).sample
             return average_of_largest(expected_reward(offer, sample), offer.open, best_of)
 
         return mapped(one, members, on_cpu=1).mean()

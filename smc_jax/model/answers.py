@@ -21,7 +21,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.scipy.special import ndtr
+from jax.scipy.special import log_ndtr, ndtr
 from jax.scipy.stats import norm
 from jax.typing import ArrayLike
 
@@ -34,6 +34,7 @@ from smc_jax.model.response import (
     sample_variances,
 )
 from smc_jax.observations import Observations
+from smc_jax.types import Outcome
 
 
 class Answering(NamedTuple):
@@ -55,10 +56,23 @@ class Answering(NamedTuple):
         """P(answer) where values are normal with these means and variances."""
         return ndtr(self._normal(mean, variance)[-1])
 
-    def collected(self, mean: ArrayLike, variance: ArrayLike = 0.0) -> Array:
-        """What is collected on average: the expected value of an answer, zero where none comes."""
+    def collected(
+        self, mean: ArrayLike, variance: ArrayLike = 0.0, bonus: ArrayLike = 0.0
+    ) -> Array:
+        """What is collected on average: the expected value of an answer, zero where none comes.
+
+        A bonus is added to every answer whose value is not known to the draw.
+        """
+        bonus = jnp.where(self.refused > 0, 0.0, bonus)
         mean, variance, spread, t = self._normal(mean, variance)
-        return mean * ndtr(t) + self.slope * variance / spread * norm.pdf(t)
+        return (mean + bonus) * ndtr(t) + self.slope * variance / spread * norm.pdf(t)
+
+    def log_chance(self, mean: ArrayLike, variance: ArrayLike, outcome: Outcome) -> Array:
+        """The log probability that an answer came, or none, as the outcome says; else zero."""
+        no = log_ndtr(-self._normal(mean, variance)[-1])
+        yes = log_ndtr(self.probit + self.slope * outcome.value)
+        refused = jnp.asarray(False if outcome.refused is None else outcome.refused)
+        return jnp.where(outcome.answered, yes, jnp.where(refused, no, 0.0))
 
 
 class Answers(NamedTuple):
@@ -89,13 +103,18 @@ class Answers(NamedTuple):
             values=centre + scale * self.values,
         )
 
+    def of_columns(self) -> tuple[Array, Array, Array]:
+        """What columns [N, ...] have of their own: a, the values and which were refused."""
+        return self.response.columns, self.values, self.refused
+
+    def with_own(self, columns: Array, values: Array, refused: Array) -> "Answers":
+        """The same with other `of_columns`."""
+        response = self.response._replace(columns=columns)
+        return self._replace(response=response, values=values, refused=refused)
+
     def with_columns(self, change: Callable[[Array], Array]) -> "Answers":
         """The same with what columns [N, ...] have of their own changed."""
-        return self._replace(
-            response=self.response._replace(columns=change(self.response.columns)),
-            values=change(self.values),
-            refused=change(self.refused),
-        )
+        return self.with_own(*map(change, self.of_columns()))
 
     def answering(self) -> Answering:
         """What it says of all entries [D, N]."""

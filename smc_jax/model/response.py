@@ -12,7 +12,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
-from jax.scipy.special import ndtr, ndtri
+from jax.scipy.special import log_ndtr, ndtr, ndtri
+from jax.scipy.stats import norm
 from jax.typing import ArrayLike
 
 from smc_jax.algebra.batching import mapped
@@ -20,6 +21,7 @@ from smc_jax.observations import Observations
 
 SCALE_SHAPE, SCALE_RATE = 1.0, 0.1  # of the inverse gamma prior of s_a^2 and s_c^2
 FARTHEST = 8.0  # beyond that many deviations a tail has no quantiles in float32
+SUMMED = 20  # more utilities of an entry than that are drawn by their sum, not one by one
 
 
 class Response(NamedTuple):
@@ -55,24 +57,58 @@ class Asks(NamedTuple):
         return cls(data.times_seen(), data.times_refused())
 
 
+def _tail_rate(mean: Array) -> Array:
+    """The rate of the exponential that N(mean, 1) nearly is above zero, for means below -FARTHEST.
+
+    Its density falls as exp(-t x - x^2 / 2) with t = -mean, and has the mean 1/t - 2/t^3 + ...
+    """
+    distance = jnp.maximum(-mean, FARTHEST)
+    return distance + 2.0 / distance
+
+
 def _positive(key: Array, mean: Array) -> Array:
-    """Draws of N(mean, 1) given that they are positive."""
-    mean = jnp.clip(mean, -FARTHEST, FARTHEST)
+    """Draws of N(mean, 1) given that they are positive; exponential ones far out in the tail."""
+    near = jnp.maximum(mean, -FARTHEST)
     tiny = jnp.finfo(mean.dtype).tiny
     part = jax.random.uniform(key, mean.shape, mean.dtype, 1e-6, 1.0)
-    return jnp.maximum(mean - ndtri(jnp.maximum(part * ndtr(mean), tiny)), 0.0)
+    drawn = jnp.maximum(near - ndtri(jnp.maximum(part * ndtr(near), tiny)), 0.0)
+    return jnp.where(mean < -FARTHEST, -jnp.log(part) / _tail_rate(mean), drawn)
+
+
+def _positive_moments(mean: Array) -> tuple[Array, Array]:
+    """Mean and variance of the draws of `_positive`: m + phi(m) / Phi(m) and so on."""
+    near, of_tail, far = jnp.maximum(mean, -FARTHEST), 1.0 / _tail_rate(mean), mean < -FARTHEST
+    ratio = jnp.exp(norm.logpdf(near) - log_ndtr(near))
+    variance = jnp.where(far, of_tail**2, 1.0 - ratio * (ratio + near))
+    return jnp.where(far, of_tail, near + ratio), jnp.maximum(variance, 0.0)
+
+
+def sum_of_positive(key: Array, mean: Array, number: Array) -> Array:
+    """The sum [D, N] of a number [D, N] of draws of N(mean, 1), each given that it is positive.
+
+    Where the number exceeds SUMMED, the sum is a draw of the normal with its mean and variance.
+    """
+
+    def one(index: Array, total: Array) -> Array:
+        drawn = _positive(jax.random.fold_in(key, index), mean)
+        return total + jnp.where(index < number, drawn, 0.0)
+
+    def with_many(total: Array) -> Array:
+        centre, variance = _positive_moments(mean)
+        z = jax.random.normal(jax.random.fold_in(key, SUMMED), mean.shape, mean.dtype)
+        normal = number * centre + jnp.sqrt(number * variance) * z
+        return jnp.where(number > SUMMED, jnp.maximum(normal, 0.0), total)
+
+    most = number.max()
+    rounds = jnp.minimum(jnp.ceil(most), SUMMED).astype(int)
+    total = lax.fori_loop(0, rounds, one, jnp.zeros_like(mean))
+    return lax.cond(most > SUMMED, with_many, lambda total: total, total)
 
 
 def sample_utilities(key: Array, mean: Array, asks: Asks) -> Array:
     """The sum [D, N] of the utilities of all asks of an entry, given the probit [D, N]."""
-
-    def one(number: Array, total: Array) -> Array:
-        yes, no = jax.random.split(jax.random.fold_in(key, number))
-        total = total + jnp.where(number < asks.answered, _positive(yes, mean), 0.0)
-        return total - jnp.where(number < asks.refused, _positive(no, -mean), 0.0)
-
-    most = jnp.maximum(asks.answered.max(), asks.refused.max()).astype(int)
-    return lax.fori_loop(0, most, one, jnp.zeros_like(mean))
+    yes, no = jax.random.split(key)
+    return sum_of_positive(yes, mean, asks.answered) - sum_of_positive(no, -mean, asks.refused)
 
 
 def sample_normal(key: Array, precision: Array, weighted: Array) -> Array:

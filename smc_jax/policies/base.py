@@ -17,7 +17,11 @@ from smc_jax.types import Choice, Offer, Outcome
 
 
 class Mixture(NamedTuple):
-    """What S equally likely parameter draws say of M entries: normals, noise apart."""
+    """What S equally likely parameter draws say of M entries: normals, noise apart.
+
+    The value of an entry that was refused is known to a draw where answers depend on values: then
+    it is the mean, noise included, and nothing is left of variance and noise.
+    """
 
     mean: Array  # [S, M]
     variance: Array  # [S, M]  of the entry without noise
@@ -133,8 +137,14 @@ def predictor(
             w = own.factors()[rows]
             variance = jnp.einsum("mk,mkl,ml->m", w, covariance, w)
             noise = jnp.broadcast_to(own.noise(), rows.shape)
-            expected = own.expected_at(rows, jnp.arange(rows.size)) + (w * mean).sum(1)
-            return Mixture(expected, jnp.maximum(variance, 0.0), noise)
+            place = jnp.arange(rows.size)
+            expected = own.expected_at(rows, place) + (w * mean).sum(1)
+            found = Mixture(expected, jnp.maximum(variance, 0.0), noise)
+            if own.answers is None:
+                return found
+            refused = (own.answers.refused[place, rows] > 0) & ~seen.seen()[rows, place]
+            known = Mixture(own.answers.values[place, rows], *jnp.zeros((2, rows.size)))
+            return jax.tree.map(lambda a, b: jnp.where(refused, a, b), known, found)
 
         return mapped(one, parameter_draws(key, belief, state_of(state), number), on_cpu=1)
 

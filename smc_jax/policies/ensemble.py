@@ -23,6 +23,9 @@ class Ensemble(NamedTuple):
 
     parameters: Parameters  # leading axis S
     column: gaussian.Column  # leading axes [S, N]
+    # By how likely each draw made who answered in a column since the refit; None where answers do
+    # not depend on values.
+    log_weights: Array | None = None  # [S, N]
 
 
 class Prediction(NamedTuple):
@@ -43,20 +46,62 @@ def start(key: Array, parameters: Parameters, observations: Observations) -> Ens
 
     # One draw after another: the columns of all of them at once would not fit in a CPU's cache.
     keys = jax.random.split(key, parameters.sigma.shape[0])
-    return Ensemble(parameters, mapped(one, (keys, parameters), on_cpu=1))
+    column = mapped(one, (keys, parameters), on_cpu=1)
+    if parameters.answers is None:
+        return Ensemble(parameters, column)
+    return Ensemble(parameters, column, jnp.zeros_like(column.block[..., 0, 0]))
 
 
 def at_columns(ensemble: Ensemble, columns: Array) -> Ensemble:
     """The ensemble of the matrix of some columns [C] alone."""
     block = jnp.take(ensemble.column.block, columns, axis=1, mode="clip")
     parameters = jax.vmap(lambda one: one.at_columns(columns))(ensemble.parameters)
-    return Ensemble(parameters, gaussian.Column(block))
+    weights = ensemble.log_weights
+    if weights is not None:
+        weights = jnp.take(weights, columns, axis=1, mode="clip")
+    return Ensemble(parameters, gaussian.Column(block), weights)
+
+
+def _answering_at(parameters: Parameters, row: Array, n: Array) -> Answering:
+    """What one draw says of the answer of one entry."""
+    return jax.tree.map(lambda x: jnp.take(x, row, mode="clip"), parameters.answers.answering_of(n))
+
+
+def _unless_known(
+    parameters: Parameters, row: Array, n: Array, known: gaussian.Column, other: gaussian.Column
+) -> gaussian.Column:
+    """The second column, or the first where the draw has a value of the entry as data already."""
+    if parameters.answers is None:
+        return other
+    is_known = _answering_at(parameters, row, n).refused > 0
+    return jax.tree.map(lambda a, b: jnp.where(is_known, a, b), known, other)
+
+
+def _weighed(ensemble: Ensemble, outcome: Outcome) -> Ensemble:
+    """The ensemble whose draws of a column weigh what they made of its answer, or of none.
+
+    What it says of the row, which other columns share, and of the value waits for the refit.
+    """
+    if ensemble.log_weights is None:
+        return ensemble
+    row, n = outcome.row, outcome.column
+
+    def one(parameters: Parameters, column: gaussian.Column) -> Array:
+        loading = parameters.factors()[row]
+        mean = parameters.expected_at(row, n) + loading @ column.mean
+        variance = loading @ column.covariance @ loading + parameters.noise_at(n) ** 2
+        return _answering_at(parameters, row, n).log_chance(mean, variance, outcome)
+
+    column = gaussian.Column(jnp.take(ensemble.column.block, n, axis=1, mode="clip"))
+    moved = jax.vmap(one)(ensemble.parameters, column)
+    return ensemble._replace(log_weights=ensemble.log_weights.at[:, n].add(moved))
 
 
 def condition(key: Array, ensemble: Ensemble, outcome: Outcome) -> tuple[Ensemble, Prediction]:
     """Absorbs one more entry in every draw, and predicts its column [S, D] anew.
 
     It costs O(S K (K + D)): column `outcome.column` alone changes, in place where that is possible.
+    Where answers depend on values its draws are weighted by whether an answer came.
     """
     n = outcome.column  # an index inside, answered or not
     keys = jax.random.split(key, ensemble.parameters.sigma.shape[0])
@@ -67,14 +112,13 @@ def condition(key: Array, ensemble: Ensemble, outcome: Outcome) -> tuple[Ensembl
         moved = gaussian.absorb(key, column, loading, centred, variance, outcome.weight)
         if parameters.answers is None:
             return moved
-        told = parameters.answers.answering_of(n)
-        told = jax.tree.map(lambda x: jnp.take(x, outcome.row, mode="clip"), told)
-        change = outcome.weight * (outcome.value - told.values)
+        before = _answering_at(parameters, outcome.row, n).values
+        change = outcome.weight * (outcome.value - before)
         corrected = _correct(column, loading, change, variance)
-        known = told.refused > 0
-        return jax.tree.map(lambda a, b: jnp.where(known, a, b), corrected, moved)
+        return _unless_known(parameters, outcome.row, n, corrected, moved)
 
-    return _with_column(ensemble, n, lambda *draws: jax.vmap(one)(keys, *draws))
+    weighed = _weighed(ensemble, outcome)
+    return _with_column(weighed, n, lambda *draws: jax.vmap(one)(keys, *draws))
 
 
 def _correct(
@@ -91,11 +135,13 @@ def _correct(
 def expect(ensemble: Ensemble, row: Array, n: Array) -> tuple[Ensemble, Prediction]:
     """The ensemble once one entry is pending, and its column [S, D] predicted anew.
 
-    Covariances are as if the entry were known; means and samples stay.
+    Covariances are as if the entry were known; means and samples stay. A draw that has a value of
+    the entry as data stays as it is.
     """
 
     def one(parameters: Parameters, column: gaussian.Column) -> gaussian.Column:
-        return gaussian.expect(column, parameters.factors()[row], parameters.noise_at(n) ** 2)
+        moved = gaussian.expect(column, parameters.factors()[row], parameters.noise_at(n) ** 2)
+        return _unless_known(parameters, row, n, column, moved)
 
     return _with_column(ensemble, n, jax.vmap(one))
 
@@ -122,7 +168,8 @@ def _with_column(
     after = moved(parameters, before)
     block = lax.dynamic_update_index_in_dim(block, after.block, n, 1)
     # Predicted from `after`: to read it back from the block would cost a copy of all columns.
-    return Ensemble(parameters, gaussian.Column(block)), _predict_column(parameters, after, n)
+    moved_on = ensemble._replace(column=gaussian.Column(block))
+    return moved_on, _predict_column(parameters, after, n)
 
 
 def noise(ensemble: Ensemble) -> Array:
@@ -147,11 +194,12 @@ def answering_of(ensemble: Ensemble, n: Array) -> Answering | None:
 
 def predict(ensemble: Ensemble) -> Prediction:
     """The predictions [S, D, N] for all entries."""
-    return jax.vmap(predict_one)(*ensemble)
+    return jax.vmap(predict_one)(ensemble)
 
 
-def predict_one(parameters: Parameters, column: gaussian.Column) -> Prediction:
+def predict_one(draw: Ensemble) -> Prediction:
     """The predictions [D, N] of one draw."""
+    parameters, column = draw.parameters, draw.column
     columns = gaussian.Columns(column.mean, column.covariance)
     sample = parameters.expected() + parameters.factors() @ column.sample.T
     return Prediction(*gaussian.entry_moments(parameters, columns), sample)

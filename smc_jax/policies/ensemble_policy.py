@@ -36,6 +36,7 @@ class ColumnView(NamedTuple):
     shared: Any  # what `Rule.share` returned: the same for all columns
     chance: Array | None = None  # [D]  as in the offer
     answers: Answering | None = None  # [S, D] each; None where answers do not depend on values
+    log_weights: Array | None = None  # [S]  of the draws, by who answered; None as above
 
 
 class Rule(NamedTuple):
@@ -71,24 +72,28 @@ def _summaries(rule: Rule, members: Ensemble, data: Observations, offer: Offer, 
     index = jnp.arange(columns) if offer.columns is None else offer.columns
     # Of chances, predictions from elsewhere and answers there may be none: then there is no array.
     elsewhere = members.parameters.prediction  # [S, N, D]
-    answers = ensemble.answering(members)
-    more, structure = jax.tree.flatten((data, offer.chance, elsewhere, answers))
+    answers, weights = members.parameters.answers, members.log_weights
+    own = None if answers is None else answers.of_columns()
+    more, structure = jax.tree.flatten((data, offer.chance, elsewhere, own, weights))
 
     def of_block(
         index: Array, block: Array, noise: Array, available: Array, factor: Array, *rest: Array
     ) -> Any:
-        of_columns, chance, elsewhere, answers = jax.tree.unflatten(structure, rest)
+        of_columns, chance, elsewhere, own, weights = jax.tree.unflatten(structure, rest)
         parameters = members.parameters._replace(prediction=elsewhere)
-        prediction = ensemble.predict(Ensemble(parameters, gaussian.Column(block)))
-        known = (prediction, of_columns, available, factor, shared, chance, answers)
+        if own is not None:
+            parameters = parameters._replace(answers=parameters.answers.with_own(*own))
+        some = Ensemble(parameters, gaussian.Column(block), weights)
+        told = chance, ensemble.answering(some), weights
+        known = (ensemble.predict(some), of_columns, available, factor, shared, *told)
         view = ColumnView(index[0], noise, *known)
-        axes = ColumnView(0, 1, 2, 1, 1, 1, None, 1, 1)  # type: ignore[arg-type]
+        axes = ColumnView(0, 1, 2, 1, 1, 1, None, 1, 1, 1)  # type: ignore[arg-type]
         return jax.vmap(rule.summarise, in_axes=(axes,), out_axes=-1)(view)
 
-    told = (members.column.block, ensemble.noise(members), offer.open, offer.factor)
+    first = (members.column.block, ensemble.noise(members), offer.open, offer.factor)
     on_cpu = max(PREDICTED // (draws * len(offer.open)), 1)
     width = at_once(on_cpu, columns)
-    return each_column(of_block, (index[None], *told, *more), axis=1, width=width)
+    return each_column(of_block, (index[None], *first, *more), axis=1, width=width)
 
 
 def _survey(
@@ -153,8 +158,9 @@ def _with_column(
     available = jnp.take(offer.open, n, axis=1, mode="clip")
     factor = jnp.take(offer.factor, n, axis=1, mode="clip")
     chance = None if offer.chance is None else jnp.take(offer.chance, n, axis=1, mode="clip")
-    answers = ensemble.answering_of(state.ensemble, n)
-    known = (new, seen, available, factor, state.shared, chance, answers)
+    answers, weights = ensemble.answering_of(state.ensemble, n), state.ensemble.log_weights
+    weights = None if weights is None else jnp.take(weights, n, axis=1, mode="clip")
+    known = (new, seen, available, factor, state.shared, chance, answers, weights)
     view = ColumnView(offer.column_of(n), noise, *known)
     one = rule.summarise(view)
     return jax.tree.map(lambda all, one: all.at[..., n].set(one), state.summary, one)

@@ -13,7 +13,7 @@ from smc_jax.checks import at_least, one_of
 from smc_jax.policies import ensemble, information
 from smc_jax.policies.base import Best, Policy, unless_broken
 from smc_jax.policies.ensemble_policy import ColumnView, Rule, ensemble_policy
-from smc_jax.policies.rewards import expected_gain, expected_reward
+from smc_jax.policies.rewards import Offered, averaged, expected_gain, expected_reward
 from smc_jax.types import Choice, Offer
 
 SCOPES = ("matrix", "covariance")
@@ -28,15 +28,21 @@ class Moments(NamedTuple):
     variance: Array | tuple  # [S, D, C]; nothing where the gain is that of the means
 
 
+class Told(NamedTuple):
+    """What draws say of answers that depend on values, on average."""
+
+    chance: Array  # [D, C]  P(answer)
+    collected: Array  # [D, C]  the value of an answer, zero where none comes
+
+
 class Scores(NamedTuple):
     """Summary over the draws; for one column without the last axis."""
 
-    # Mean over draws of the entry's mean; of what is collected, where answers depend on values.
-    mean: Array  # [D, C]
+    mean: Array  # [D, C]  mean over draws of the entry's mean
     gain: Array  # [D, C]  its gain if that is gaussian, else an upper bound
     given_theta: Moments | tuple  # nothing where the gain is gaussian
     favourite: Best | tuple  # [S, C]  each draw's best of the column; nothing if gaussian
-    chance: Array | None = None  # [D, C]  P(answer), where draws say that it depends on the value
+    told: Told | None = None  # where draws say that answers depend on values
 
 
 class Champions(NamedTuple):
@@ -90,15 +96,15 @@ class Gain(NamedTuple):
         prediction, noise = column.prediction, column.noise[:, None]
         left = self.left(noise, prediction)
         conditional = jnp.exp(jnp.log(left).mean(0))  # geometric mean over the draws
-        mean, chance = prediction.mean.mean(0), None
+        mean, told = prediction.mean.mean(0), None
         if column.answers is not None:
             normal = prediction.mean, prediction.variance + noise**2
-            mean = column.answers.collected(*normal).mean(0)
-            chance = column.answers.chance(*normal).mean(0)
+            each = column.answers.chance(*normal), column.answers.collected(*normal)
+            told = Told(*(averaged(column, x) for x in each))
         if self.kind == "gaussian":
             total = (prediction.variance + noise**2).mean(0) + prediction.mean.var(0)
             gain = information.gaussian_gain(total, conditional)
-            return Scores(mean, gain, (), (), chance)
+            return Scores(mean, gain, (), (), told)
         known = self.known(prediction)
         between = known.var(0)
         if self.kind == "variance":  # that of the means given A* is a part of it
@@ -109,7 +115,7 @@ class Gain(NamedTuple):
         best_of_column = jax.vmap(Best.of_column, in_axes=(0, None))
         reward = expected_reward(column, known, column.answers, left)
         favourite = best_of_column(reward, column.open)
-        return Scores(mean, bound, moments, favourite, chance)
+        return Scores(mean, bound, moments, favourite, told)
 
     def best_entries(self, scores: Scores) -> Array:
         """Each draw's best open entry [S], numbered row by row within the offer."""
@@ -161,9 +167,16 @@ class Gain(NamedTuple):
         ).choice
 
 
-def _told(offered: Any, scores: Scores) -> Any:
+def _with_chance(offered: Any, scores: Scores) -> Any:
     """The offer, or one column of it, with the chances that the draws say."""
-    return offered if scores.chance is None else offered._replace(chance=scores.chance)
+    return offered if scores.told is None else offered._replace(chance=scores.told.chance)
+
+
+def scored_reward(offered: Offered, scores: Scores) -> Array:
+    """The expected reward [D, C] of what was scored."""
+    if scores.told is None:
+        return expected_reward(offered, scores.mean)
+    return offered.factor * scores.told.collected
 
 
 def optimum_rule(gain: Gain, best_of: int) -> Any:
@@ -175,7 +188,7 @@ def optimum_rule(gain: Gain, best_of: int) -> Any:
         number = best_of if part == 1.0 else max(round(part * best_of), 1)
 
         def one(draw: ensemble.Ensemble) -> Array:
-            prediction, given = ensemble.predict_one(*draw), draw.parameters
+            prediction, given = ensemble.predict_one(draw), draw.parameters
             answers = None if given.answers is None else given.answers.answering()
             known = gain.known(prediction)
             reward = expected_reward(offer, known, answers, gain.left(given.noise(), prediction))
@@ -191,9 +204,9 @@ def champion_rule(gain: Gain, best_of: int) -> Rule:
 
     def summarise(column: ColumnView) -> Champions:
         scores = gain.scores(column)
-        gained = expected_gain(_told(column, scores), scores.gain)
+        gained = expected_gain(_with_chance(column, scores), scores.gain)
         gained = jnp.where(column.factor > 0, gained, 0.0)  # a hidden value says nothing
-        reward = expected_reward(column, scores.mean)
+        reward = scored_reward(column, scores)
         return Champions.of_column(reward, gained, column.open, column.shared)
 
     def choose(key: Array, summary: Champions, optimum: Array, offer: Offer) -> Choice:
@@ -207,8 +220,8 @@ def score_rule(gain: Gain, best_of: int, *, selection: str, conditioned: bool) -
     """Any gain and selection, from the scores of all entries."""
 
     def choose(key: Array, scores: Scores, optimum: Array, offer: Offer) -> Choice:
-        reward = expected_reward(offer, scores.mean)
-        told = _told(offer, scores)
+        reward = scored_reward(offer, scores)
+        told = _with_chance(offer, scores)
         attainable = jnp.where(offer.open, reward, -jnp.inf).max()
         # An entry may beat the average of the best ones: it is then without regret, and picked.
         regret = (jnp.maximum(optimum, attainable) - reward).ravel()

@@ -70,6 +70,11 @@ def apply_rule(
     rule: Callable[..., Policy], setting: Setting, belief: Belief, settings: Mapping[str, Any]
 ) -> Policy:
     """A rule with its own part of the settings on a belief."""
+    if belief is not None and belief.learns_answers and not setting.entry_noise:
+        raise ValueError(
+            "entry_noise: must be True where answers depend on values, for it is the value with its"
+            " noise that they depend on; set learn_value_slope=False"
+        )
     accepted = inspect.signature(rule).parameters
     own = {name: value for name, value in settings.items() if name in accepted}
     if "best_of" in own and own["best_of"] is None:

@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+import jax
 from jax import Array
 from jax.typing import ArrayLike
 
@@ -27,6 +28,10 @@ class Seen(Offered, Protocol):
     def answers(self) -> Answering | None:
         """Of every draw; None where answers do not depend on values."""
 
+    @property
+    def log_weights(self) -> Array | None:
+        """Of the draws [S], by who answered since the refit; None where they weigh alike."""
+
 
 def expected_reward(
     offered: Offered,
@@ -49,11 +54,27 @@ def expected_reward(
     return offered.factor * offered.chance * value
 
 
-def mean_reward(column: Seen, value: Array, variance: ArrayLike) -> Array:
-    """The expected reward [D], averaged over draws, of values with these means [S, D]."""
+def averaged(column: Seen, quantity: Array) -> Array:
+    """The mean over the draws [D] of a quantity [S, D], by their weights."""
+    if column.log_weights is None:
+        return quantity.mean(0)
+    return jax.nn.softmax(column.log_weights) @ quantity
+
+
+def mean_reward(column: Seen, value: Array, variance: ArrayLike, bonus: ArrayLike = 0.0) -> Array:
+    """The expected reward [D], averaged over draws, of values with these means [S, D].
+
+    Args:
+      column: the entries.
+      value: their means in each draw.
+      variance: what the values deviate from these by, noise included; for answers that depend on
+        the value.
+      bonus: what an answer is worth beyond its value, where the value is not known.
+    """
     if column.answers is None:
-        return expected_reward(column, value.mean(0))
-    return expected_reward(column, value, column.answers, variance).mean(0)
+        return expected_reward(column, (value + bonus).mean(0))
+    collected = column.answers.collected(value, variance, bonus)
+    return column.factor * averaged(column, collected)
 
 
 def expected_gain(offered: Offered, gain: Array) -> Array:

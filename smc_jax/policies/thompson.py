@@ -52,7 +52,8 @@ def pooled_sampling(belief: Belief, *, pool: int, entry_noise: bool) -> Policy:
 
     A draw is parameters, a sample of all columns and, with `entry_noise`, of the noise of every
     entry. Until the refit a draw that is taken again has the same parameters, and of its sample
-    only what was seen meanwhile has changed. Its best entry is kept column by column.
+    only what was seen meanwhile has changed. Its best entry is kept column by column. Where answers
+    depend on values, each column takes its draw by how likely it made who answered.
     """
 
     def share(key: Array, members: Ensemble, offer: Offer, part: float) -> Array:
@@ -60,7 +61,7 @@ def pooled_sampling(belief: Belief, *, pool: int, entry_noise: bool) -> Policy:
         del members, offer, part
         return jax.random.key_data(key)
 
-    def summarise(column: ColumnView) -> Best:
+    def summarise(column: ColumnView) -> Pooled:
         sample = column.prediction.sample
         if entry_noise:
             key = jax.random.fold_in(jax.random.wrap_key_data(column.shared), column.column)
@@ -68,14 +69,36 @@ def pooled_sampling(belief: Belief, *, pool: int, entry_noise: bool) -> Policy:
             sample = jnp.where(column.data.seen(), column.data.average(), noisy)
         left = 0.0 if entry_noise else column.noise[:, None] ** 2
         best_of_column = jax.vmap(Best.of_column, in_axes=(0, None))
-        return best_of_column(expected_reward(column, sample, column.answers, left), column.open)
+        reward = expected_reward(column, sample, column.answers, left)
+        return Pooled(best_of_column(reward, column.open), column.log_weights)
 
-    def choose(key: Array, summary: Best, shared: Array, offer: Offer) -> Choice:
+    def choose(key: Array, summary: Pooled, shared: Array, offer: Offer) -> Choice:
         del shared, offer
-        taken = jax.random.randint(key, (), 0, pool)
-        return jax.tree.map(lambda x: x[taken], summary).choice()
+        return take_draw(key, summary, pool).choice()
 
     return ensemble_policy(belief, Rule(summarise, choose, share), draws=pool)
+
+
+class Pooled(NamedTuple):
+    """What is kept of each column."""
+
+    best: Best  # [S, C]  of every draw
+    log_weights: Array | None  # [S, C]  of the draws; None where they weigh alike
+
+
+def take_draw(key: Array, summary: Pooled, pool: int) -> Best:
+    """The best entries [C] of one draw, of a column with weights of a draw that is taken by them.
+
+    One uniform number is turned into draws of all columns: alike weights take the same draw.
+    """
+    best, log_weights = summary
+    if log_weights is None:
+        taken = jax.random.randint(key, (), 0, pool)
+        return jax.tree.map(lambda x: x[taken], best)
+    below = jnp.cumsum(jax.nn.softmax(log_weights, axis=0), axis=0)
+    level = jax.random.uniform(key, (), below.dtype)
+    taken = jnp.minimum((below <= level).sum(0), pool - 1)
+    return jax.tree.map(lambda x: jnp.take_along_axis(x, taken[None], axis=0)[0], best)
 
 
 class PointState(NamedTuple):

@@ -13,6 +13,9 @@ from smc_jax.policies.rewards import mean_reward
 def ucb(belief: Belief, *, draws: int = 16, exploration: float = 1.0) -> Policy:
     """Chooses the highest w_d'm_n + exploration sqrt(w_d'C_n w_d), averaged over the draws.
 
+    Where answers depend on values, it is what is collected on average, with exploration
+    sqrt(w_d'C_n w_d) more for each answer.
+
     Args:
       belief: where the draws come from.
       draws: S, the number of parameter draws.
@@ -23,8 +26,8 @@ def ucb(belief: Belief, *, draws: int = 16, exploration: float = 1.0) -> Policy:
     def summarise(column: ColumnView) -> Best:
         mean, variance, _ = column.prediction
         # Rounding can leave the variance of what is all but known just below zero.
-        bound = mean + exploration * jnp.sqrt(jnp.maximum(variance, 0.0))
-        reward = mean_reward(column, bound, column.noise[:, None] ** 2)
+        bonus = exploration * jnp.sqrt(jnp.maximum(variance, 0.0))
+        reward = mean_reward(column, mean, variance + column.noise[:, None] ** 2, bonus)
         return Best.of_column(reward, column.open)
 
     return ensemble_policy(belief, Rule(summarise, choose_best), draws=draws)

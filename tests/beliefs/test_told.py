@@ -5,7 +5,9 @@ import jax
 import pytest
 from problems import make_problem
 
+from smc_jax import priors
 from smc_jax.beliefs.told import told
+from smc_jax.model.answers import Answers
 
 BELIEF = told()
 
@@ -24,3 +26,18 @@ def test_an_oracle_must_be_told_parameters(prior):
     observations = make_problem(0).observations
     with pytest.raises(ValueError, match=r"^prior: an oracle must be told .*; give a Parameters"):
         BELIEF.init(jax.random.key(0), observations, prior)
+
+
+def test_who_answers_is_neither_told_nor_saved(tmp_path):
+    parameters, observations, _ = make_problem(0)
+    known = parameters._replace(answers=Answers.start(observations))
+    for refused in (
+        lambda: BELIEF.init(jax.random.key(0), observations, known),
+        lambda: priors.save(tmp_path / "prior.npz", known),
+    ):
+        with pytest.raises(ValueError, match=r"^prior: [^\n]*prior._replace\(answers=None\)$"):
+            refused()
+    assert not (tmp_path / "prior.npz").exists()
+    without = known._replace(answers=None)
+    BELIEF.init(jax.random.key(0), observations, without)
+    priors.save(tmp_path / "prior.npz", without)

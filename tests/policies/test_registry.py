@@ -255,3 +255,12 @@ def test_what_is_set_for_an_oracle_reaches_it_whatever_it_picks_by():
         "draws": 5,
         "bins": 9,
     }
+
+
+@pytest.mark.parametrize("name", ["ids", "greedy", "ucb", "thompson"])
+def test_answers_that_depend_on_values_need_values_with_their_noise(name):
+    preset = presets.ratings(rank=2, learn_value_slope=True)
+    assert preset.policy(name, horizon=9).learns_answers
+    with pytest.raises(ValueError, match=r"^entry_noise: must be True [^\n]*$"):
+        preset.policy(name, horizon=9, entry_noise=False)
+    assert not preset.policy(f"{name}_ignoring", horizon=9, entry_noise=False).learns_answers
