@@ -219,7 +219,7 @@ class Campaign(Looking):
             [*own, *(tables[axis].cells if axis in tables else ())]
             for axis, own in zip((ROW, COLUMN), self.ids(), strict=True)
         ]
-        guess = predicted.read_prediction(prediction, *ids)
+        guess = predicted.read_prediction(prediction, *ids, names=self.names[:2])
         source = described.source_of(self._source, tables, guess)
         new = self._storage.describe(tables, source, guess)
         self.notes = described.notes_of(tables, new, self._storage.ids, self.names)

@@ -27,6 +27,7 @@ def _setting_flag(name: str) -> Flag:
 
 
 NEW_SETTINGS = tuple(_setting_flag(name) for name in SETTINGS if name not in ("maximise", "value"))
+PREDICTION = "a prediction of the values: a matrix with ids, or a table row,column,prediction"
 OUT = Flag("out", "the file to write")
 FLAGS = {
     "new": (
@@ -35,7 +36,7 @@ FLAGS = {
         Flag("minimise", "the column of the values, of which low ones are wanted"),
         Flag("row_features", "what is known of rows: a table by id, CSV or Parquet"),
         Flag("column_features", "what is known of columns: a table by id"),
-        Flag("prediction", "what something else predicts of the values: a table as --table takes"),
+        Flag("prediction", PREDICTION),
         *(Flag(name, told, None, kind) for name, (told, kind) in PAST.items()),
         *NEW_SETTINGS,
     ),
@@ -65,7 +66,7 @@ FLAGS = {
     ),
     "describe": (
         *(Flag(name, f"a table of {name} by id") for name in ("rows", "columns")),
-        Flag("prediction", "what something else predicts of the values, or of more of them"),
+        Flag("prediction", f"more entries, or other values, of {PREDICTION}"),
     ),
     "set": tuple(_setting_flag(name) for name in CHANGEABLE),
     "export": (OUT, Flag("history", "whether every answer ever told is written", False, bool)),

@@ -30,7 +30,11 @@ class Predicted(NamedTuple):
 
 
 def read_prediction(
-    path: str | PathLike[str] | None, row_ids: Sequence[str], column_ids: Sequence[str]
+    path: str | PathLike[str] | None,
+    row_ids: Sequence[str],
+    column_ids: Sequence[str],
+    *,
+    names: tuple[str, str] = (ROW, COLUMN),
 ) -> Predicted | None:
     """What a file predicts; None where no file is named.
 
@@ -38,6 +42,7 @@ def read_prediction(
       path: of a matrix with ids on both sides, or of a table row, column, prediction.
       row_ids: the rows of the campaign, which tell the way round of a matrix.
       column_ids: the columns of the campaign.
+      names: what the campaign calls a row and a column.
     """
     if path is None:
         return None
@@ -49,11 +54,12 @@ def read_prediction(
             " first (smc-jax add, or a table), then smc-jax describe takes it"
         )
     try:
-        return Predicted(read_predicted_cells(path, row_ids, column_ids), str(path))
+        cells = read_predicted_cells(path, row_ids, column_ids, names=names)
     except (DataError, ImportError) as error:
         raise CampaignError(f"prediction: {error}") from None
     except OSError as error:
         raise CampaignError(f"prediction: {path}: cannot be read: {error.strerror}") from None
+    return Predicted(cells, str(path))
 
 
 def write_prediction(database: sqlite3.Connection, event: int, given: Predicted) -> None:
