@@ -46,7 +46,7 @@ def test_an_ask_without_an_answer_is_an_event_of_its_own(create):
     added = campaign.add(table(("a", "x", NO), ("a", "y", 2.0)), source="test")
     assert (added.silent, added.values, added.failed) == (1, 1, 0)
     kinds = campaign._database.execute("SELECT kind, detail FROM events ORDER BY event").fetchall()
-    assert kinds[-2:] == [("no answer", '{"silent": 1}'), ("told", '{"silent": 1, "values": 1}')]
+    assert kinds[-2:] == [("no answer", '{"silent": 1}'), ("told", '{"values": 1}')]
     loaded = campaign.state(0.0).log
     assert named(loaded, "silent") == [("a", "x")]
     assert named(loaded, "pending") == [("b", "z")]
@@ -117,10 +117,36 @@ def test_what_is_no_ask_without_an_answer_is_refused(create):
     assert responses(campaign) is None  # no ask of them
 
 
+@pytest.mark.parametrize("asked_before", [False, True])
+def test_an_entry_that_is_announced_without_an_answer_was_asked(create, asked_before):
+    """One table says both: the ask is written before the answer that did not come."""
+    campaign = grid(create())
+    if asked_before:
+        ask(campaign, "t", ("a", "x"))
+    lines = (("a", "x", "pending"), ("a", "x", NO), ("b", "y", "pending"), ("d", "z", 1.0))
+    added = campaign.add(table(*lines), source="test")
+    assert (added.silent, added.pending, added.values) == (1, 1, 1)
+    assert responses(campaign) == [("a", "x", False)]
+    loaded = campaign.state(0.0).log
+    assert named(loaded, "silent") == [("a", "x")]
+    assert named(loaded, "pending") == [("b", "y")]
+    kinds = [kind for (kind,) in campaign._database.execute("SELECT kind FROM events")][-4:]
+    first = "asked" if asked_before else "announced"
+    assert kinds == [first, "no answer", "told", "announced"]
+    again = campaign.add(table(*lines[1:]), source="test")
+    assert (again.unchanged, again.position) == (3, added.position)
+
+
 def test_a_first_table_may_have_some_and_teaches_nothing(tmp_path):
-    lines = table(("a", "x", NO), ("a", "y", 1.0), ("b", "x", "pending"))
+    lines = table(
+        ("a", "x", NO),
+        ("a", "y", 1.0),
+        ("b", "x", "pending"),
+        ("b", "y", "pending"),
+        ("b", "y", NO),
+    )
     with Storage.create(tmp_path / "a.campaign", {}, "test", lines) as campaign:
-        assert named(campaign.state(0.0).log, "silent") == [("a", "x")]
+        assert named(campaign.state(0.0).log, "silent") == [("a", "x"), ("b", "y")]
         assert responses(campaign) is None
         campaign.add(table(("b", "x", NO)), source="test")  # that was marked as asked
         assert responses(campaign) == [("b", "x", False)]
