@@ -4,6 +4,7 @@ import getpass
 import json
 import numbers
 from collections.abc import Iterable, Sequence
+from math import isnan
 from os import PathLike
 from typing import Any
 
@@ -23,17 +24,21 @@ class Batch(list[Suggestion]):
 
     def save(self, path: Path) -> None:
         """Writes the suggestions as CSV or Parquet, with room for the values to be filled in."""
-        header = [*self.names, "status", "mean", "sd", "low", "high", "probability", "bits", "why"]
-        has_chance, has_cost = further(self)
-        header += ["p_answer"] * has_chance + ["cost"] * has_cost
-        write_table(path, header, [(one.row, one.column, None, None, *one[2:9],
-            *[one.chance] * has_chance, *[one.cost] * has_cost) for one in self])  # fmt: skip
+        fields = {name: name for name in ("mean", "sd", "low", "high", "probability")}
+        fields |= {"bits": "gain", "why": "reason"}  # what the sheet calls the other two
+        there = dict(zip(("p_answer", "cost"), further(self), strict=True))
+        fields |= {name: name for name in there if there[name]}
+        lines = (
+            (one.row, one.column, None, None, *(getattr(one, name) for name in fields.values()))
+            for one in self
+        )
+        write_table(path, [*self.names, "status", *fields], lines)
 
 
 def further(found: Iterable[Suggestion]) -> tuple[bool, bool]:
     """Whether suggestions have a probability of an answer, and whether they have a cost."""
-    pairs = [(one.chance == one.chance, one.cost == one.cost) for one in found]  # else NaN
-    return any(chance for chance, _ in pairs), any(cost for _, cost in pairs)
+    pairs = [(not isnan(one.p_answer), not isnan(one.cost)) for one in found]
+    return any(p_answer for p_answer, _ in pairs), any(cost for _, cost in pairs)
 
 
 def user() -> str:

@@ -11,9 +11,9 @@ from smc_jax.campaign import described, predicted
 from smc_jax.campaign.answers import joined, no_records, notes_of
 from smc_jax.campaign.batch import Batch, Path, at_least_one, check_ask, check_same
 from smc_jax.campaign.log import Added
-from smc_jax.campaign.looking import Looking
 from smc_jax.campaign.making import make_campaign
 from smc_jax.campaign.plates import Plates
+from smc_jax.campaign.reader import CampaignReader
 from smc_jax.campaign.settings import checked_settings
 from smc_jax.campaign.snapshot import Pair
 from smc_jax.campaign.storage import Conflict, TokenTaken
@@ -23,7 +23,7 @@ from smc_jax.campaign.worth import Costs
 TRIES = 100  # how often an ask begins again because another process took an entry
 
 
-class Campaign(Looking):
+class Campaign(CampaignReader):
     """One campaign in one file; several processes may ask and tell at once.
 
     Nothing that was told is ever overwritten, and the file alone reproduces what will be suggested

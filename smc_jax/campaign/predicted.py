@@ -22,7 +22,7 @@ MOST_CELLS = 10_000_000  # about 60 bytes each in the file
 MOST_ENTRIES = 4_000_000  # of the table: each draw of the parameters has a prediction of its own
 
 
-class Predicted(NamedTuple):
+class KeptPrediction(NamedTuple):
     """A prediction that was read from a file."""
 
     cells: PredictedCells
@@ -35,7 +35,7 @@ def read_prediction(
     column_ids: Sequence[str],
     *,
     names: tuple[str, str] = (ROW, COLUMN),
-) -> Predicted | None:
+) -> KeptPrediction | None:
     """What a file predicts; None where no file is named.
 
     Args:
@@ -59,10 +59,10 @@ def read_prediction(
         raise CampaignError(f"prediction: {error}") from None
     except OSError as error:
         raise CampaignError(f"prediction: {path}: cannot be read: {error.strerror}") from None
-    return Predicted(cells, str(path))
+    return KeptPrediction(cells, str(path))
 
 
-def write_prediction(database: sqlite3.Connection, event: int, given: Predicted) -> None:
+def write_prediction(database: sqlite3.Connection, event: int, given: KeptPrediction) -> None:
     """Adds the cells of a prediction, to an event of the caller's."""
     cells = given.cells
     (before,) = database.execute("SELECT count(*) FROM predictions").fetchone()
@@ -108,7 +108,7 @@ def stored_prediction(database: sqlite3.Connection, rows: int, columns: int) -> 
     return matrix
 
 
-def note_of(given: Predicted, row_ids: Sequence[str], column_ids: Sequence[str]) -> str:
+def note_of(given: KeptPrediction, row_ids: Sequence[str], column_ids: Sequence[str]) -> str:
     """What was understood of a prediction, in one sentence."""
     rows, columns = set(row_ids), set(column_ids)
     pairs = zip(given.cells.rows, given.cells.columns, strict=True)

@@ -94,7 +94,7 @@ class Snapshot:
         return dict(zip(pairs, mean.tolist(), strict=True))
 
     @functools.cached_property
-    def chance(self) -> np.ndarray | None:
+    def p_answer(self) -> np.ndarray | None:
         """P(answer) [D, N] of the model's entries; None where every ask was answered."""
         if self.matrix.asked is None:
             return None
@@ -117,7 +117,7 @@ class Snapshot:
                     f"worthless: {zero:g} is no worse than the best value so far, so that nothing"
                     " known is worth its cost; give a worse value (--worthless)"
                 )
-        return Worth(zero, firm, self.chance, cost)
+        return Worth(zero, firm, self.p_answer, cost)
 
     @functools.cached_property
     def _open(self) -> np.ndarray:

@@ -14,13 +14,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from smc_jax.campaign.matrix import Matrix
+from smc_jax.campaign.matrix import Matrix, Units
 from smc_jax.campaign.types import COLUMN, ROW, CampaignError
 from smc_jax.data.offered import read_costs
 from smc_jax.data.ratings import DataError
+from smc_jax.types import Offer
 
 Path = str | PathLike[str]
 LARGEST = 1e30
+SELDOM = 1e-6  # no P(answer) is taken to be lower: worth is divided by it
 
 
 class Costs(NamedTuple):
@@ -95,73 +97,66 @@ class Worth(NamedTuple):
     # Whether that was told. If not, the lowest expected value on offer is the zero where it is
     # worse still, so that nothing is expected to be a loss.
     firm: bool
-    chance: np.ndarray | None  # [D, N]  of an answer; None where answers are certain
+    p_answer: np.ndarray | None  # [D, N]  of an answer; None where answers are certain
     cost: np.ndarray | None  # [D, N]  None where all asks cost the same
 
-    @property
-    def unit(self) -> float:
-        """The lowest cost of an ask."""
-        assert self.cost is not None
-        return float(np.nanmin(self.cost))
-
-    def price(self) -> np.ndarray | None:
-        """The costs [D, N] in parts of the lowest one; 1 where none is known."""
-        return None if self.cost is None else np.nan_to_num(self.cost / self.unit, nan=1.0)
-
-    def from_model(self, matrix: Matrix, mean: np.ndarray, is_open: np.ndarray) -> "Worth":
-        """The same with the zero that holds among the open entries of a matrix.
+    def terms(self, units: Units, columns: np.ndarray | None = None) -> "Terms":
+        """The same as programs take it, in the model's units and in parts of the lowest cost.
 
         Args:
-          matrix: with the units of the means.
-          mean: [D, N] expected values.
-          is_open: [D, N] bool.
+          units: of the model.
+          columns: the numbers of the columns that are offered; None: all of them.
         """
-        if self.firm or not is_open.any():
-            return self._replace(firm=True)
-        lowest = min(float(matrix.units.of(self.zero)), float(mean[is_open].min()))
-        return self._replace(zero=float(matrix.units.back(lowest)), firm=True)
 
-    def of(self, value: np.ndarray, mean: np.ndarray, zero: float) -> np.ndarray:
-        """The worth of values [D, N], in parts of the lowest cost.
+        def own(array: np.ndarray) -> Array:
+            taken = array if columns is None else array[:, columns]
+            return jnp.asarray(taken, jnp.result_type(float))
 
-        A loss is not made smaller by a higher cost: see `Terms`.
-
-        Args:
-          value: [D, N] in the model's units.
-          mean: [D, N] what is expected of the entries.
-          zero: the value that is worth nothing, in the model's units.
-        """
-        found = value - zero
-        if self.chance is not None:
-            found = self.chance * found
-        price = self.price()
-        return found if price is None else found / np.where(mean > zero, price, 1.0)
+        price, p_answer = None, None
+        if self.cost is not None:  # 1 where none is known: such an entry is not offered
+            price = own(np.nan_to_num(self.cost / np.nanmin(self.cost), nan=1.0))
+        if self.p_answer is not None:
+            p_answer = own(np.maximum(self.p_answer, SELDOM))
+        zero = jnp.asarray(units.of(self.zero), jnp.result_type(float))
+        return Terms(zero, jnp.asarray(self.firm), price, p_answer)
 
 
 class Terms(NamedTuple):
-    """`Worth` as programs take it, of entries that are offered: P(answer) (value - zero) / price.
-
-    An entry that is expected to be below the zero is worth as little as at the lowest price: a
-    high price would make its loss smaller.
-    """
+    """`Worth` as programs take it, of entries that are offered."""
 
     zero: Array  # []  in the model's units
     firm: Array  # [] bool: the zero holds also where the lowest expected value is lower
     price: Array | None  # [D, C]  1 is the lowest
-    chance: Array | None  # [D, C]  of an answer
+    p_answer: Array | None  # [D, C]
 
-    def settled(self, mean: Array, is_open: Array) -> "Terms":
-        """The same for entries that are expected to be so, with the zero and the price to use."""
+    def settled(self, mean: Array, is_open: Array) -> "Settled":
+        """What asks are worth where these are the expected values of the open entries.
+
+        An entry that is expected to be below the zero is a loss, which counts as if it were
+        certain and cost the least: a high price, or a doubtful answer, would make it smaller.
+        """
         lowest = jnp.where(is_open, mean, jnp.inf).min()
         zero = jnp.where(self.firm, self.zero, jnp.minimum(self.zero, lowest))
-        price = None if self.price is None else jnp.where(mean > zero, self.price, 1.0)
-        return self._replace(zero=zero, price=price)
+        rate = jnp.ones_like(mean) if self.p_answer is None else self.p_answer
+        rate = rate if self.price is None else rate / self.price
+        return Settled(zero, jnp.where(mean > zero, rate, 1.0), self.p_answer)
+
+
+class Settled(NamedTuple):
+    """The worth of asks as a line in the value: rate (value - zero)."""
+
+    zero: Array  # []  in the model's units
+    rate: Array  # [D, C]  P(answer) / price, 1 where a loss is expected
+    p_answer: Array | None  # [D, C]
 
     def worth(self, value: Array) -> Array:
         """What asks of all offered entries are worth at these values [D, C]."""
-        found = value - self.zero
-        found = found if self.chance is None else self.chance * found
-        return found if self.price is None else found / self.price
+        return self.rate * (value - self.zero)
+
+    def offer(self, offer: Offer) -> Offer:
+        """An offer whose rewards, factor P(answer) (value - zero), are what asks are worth."""
+        factor = self.rate if self.p_answer is None else self.rate / self.p_answer
+        return offer._replace(factor=factor, chance=self.p_answer)
 
 
 def worst_known(matrix: Matrix) -> float:

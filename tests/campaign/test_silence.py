@@ -234,7 +234,7 @@ def test_a_file_of_format_2_is_brought_to_this_one(tmp_path, monkeypatch):
     with Storage.open(path) as campaign:
         first, other = campaign.ask_of("t")
         assert (first.mean, first.reason) == (1.0, "why")
-        assert np.isnan([first.chance, first.cost]).all()
+        assert np.isnan([first.p_answer, first.cost]).all()
         assert campaign.add(table(("a", "b", NO)), source="test").silent == 1
         assert responses(campaign) == [("a", "a", True), ("a", "b", False)]
         for change in ("UPDATE answers SET value = 1", "DELETE FROM answers"):
@@ -293,7 +293,7 @@ def test_asks_heed_who_answers(new, tmp_path):
     """Whoever never answers is asked less, though the values that are expected are the same."""
     campaign = new()
     before = campaign.ask(6, columns=["t1", "t2", "t3"], refit=False)
-    assert all(np.isnan(one.chance) for one in before)
+    assert all(np.isnan(one.p_answer) for one in before)
     assert campaign._snapshot().worth(campaign._snapshot().offered(), None) is None
     outcomes = [
         (one.row, one.column, TRUTH[one.row, one.column] if one.column == "t1" else NO)
@@ -308,21 +308,21 @@ def test_asks_heed_who_answers(new, tmp_path):
     assert campaign.status().closed == 0
     found = campaign.best(8)  # one size for all asks below: one program
     assert not set(pairs(found)) & set(silent)
-    chance = campaign._snapshot().chance.mean(0)  # by column
+    chance = campaign._snapshot().p_answer.mean(0)  # by column
     assert max(chance[int(column[1])] for _, column in silent) < chance[4:].min()
     assert all("expected value times P(answer)" in one.reason for one in found)
     # One forecast an entry, and one chance, whatever is offered with it.
     other = campaign.best(8, columns=[found[0].column])
-    same = {pair: one.chance for pair, one in zip(pairs(found), found, strict=True)}
+    same = {pair: one.p_answer for pair, one in zip(pairs(found), found, strict=True)}
     both = [one for one in other if (one.row, one.column) in same]
     assert both
-    assert all(one.chance == same[one.row, one.column] for one in both)
+    assert all(one.p_answer == same[one.row, one.column] for one in both)
     # The chance is written with the ask.
     asked = campaign.ask(8, token="again")
     assert campaign.asked("again") == list(asked)
     asked.save(tmp_path / "next.csv")
     assert [float(line["p_answer"]) for line in read(tmp_path / "next.csv")] == [
-        one.chance for one in asked
+        one.p_answer for one in asked
     ]
     # They may be asked again where the campaign is set so.
     left = campaign.sizes()["open"]
@@ -344,7 +344,7 @@ def test_without_any_nothing_is_said_of_them(new):
     campaign = new()
     assert NO not in campaign.sizes()
     now, survey, status = campaign._survey()
-    assert now.chance is None
+    assert now.p_answer is None
     page = report_html(report_data("lab", now, survey, status))
     assert "without an answer" not in page
     assert "No answer" not in page
@@ -356,7 +356,7 @@ def test_a_designed_start_shows_the_chances(new):
     campaign.tell([(one.row, one.column, NO) for one in first])
     found = campaign.best(4)
     assert not set(pairs(found)) & set(pairs(first))
-    assert all(0.0 < one.chance < 0.6 for one in found)
+    assert all(0.0 < one.p_answer < 0.6 for one in found)
 
 
 @pytest.mark.usefixtures("elsewhere")

@@ -13,14 +13,16 @@ from commanding import dump, read, write
 from engines import COLUMNS, KEY, ROWS, TOLD, engine_on
 from problems import dense_entries, make_problem
 
+from smc_jax.campaign import plates
 from smc_jax.campaign.asking import Offered, propose
 from smc_jax.campaign.calibration import Calibrator, Errors
 from smc_jax.campaign.forecast import Forecast
 from smc_jax.campaign.highest import optimum_of
 from smc_jax.campaign.matrix import Matrix, Units
 from smc_jax.campaign.plates import Labels, propose_plate
-from smc_jax.campaign.worth import Costs, Terms, Worth, worst_known
+from smc_jax.campaign.worth import Costs, Worth, worst_known
 from smc_jax.policies import ensemble
+from smc_jax.policies.rewards import expected_reward
 from smc_jax.types import Offer
 
 RNG = np.random.default_rng(5)
@@ -35,11 +37,11 @@ def told():
     known = np.asarray(data.seen())
     none, best = np.zeros(known.shape, bool), float(np.asarray(data.average())[known].max())
     with pytest.MonkeyPatch.context() as patch:
-        programs = engine_on(patch, TOLD, "greedy")
+        programs = {rule: engine_on(patch, TOLD, rule) for rule in ("greedy", "ids")}
 
-    def made(units):
+    def made(units, rule="greedy"):
         matrix = Matrix(data, known, none, none, best, units, False)
-        return Forecast(programs, parameters, 0, matrix, None, KEY)
+        return Forecast(programs[rule], parameters, 0, matrix, None, KEY)
 
     mean = np.stack([dense_entries(parameters, *look)[0] for look in looks], 1)
     return SimpleNamespace(made=made, mean=mean, open=~known)
@@ -52,9 +54,10 @@ UNITS = {"maximise": Units(5.0, 2.0, 1.0), "minimise": Units(5.0, 2.0, -1.0)}
 @pytest.mark.parametrize("goal", UNITS)
 def test_suggestions_are_those_of_the_highest_worth(told, goal, firm):
     """By the dense Gaussians; values and zero are in the units of the campaign, low ones wanted
-    or high ones. With a zero amid the values some are losses, which no cost makes smaller."""
+    or high ones. With a zero amid the values some are losses, which neither a cost nor a
+    doubtful answer makes smaller."""
     units, number = UNITS[goal], 6
-    zero = 0.3 if firm else 100.0  # in the model's units; the latter is lower where not told
+    zero = -0.2 if firm else 100.0  # in the model's units; the latter is lower where not told
     worth = Worth(float(units.back(zero)), firm, CHANCE, COST)
     found = propose(
         KEY, told.made(units), Offered.of(told.open, 1), number, 8, UNKNOWN, worth=worth
@@ -62,8 +65,8 @@ def test_suggestions_are_those_of_the_highest_worth(told, goal, firm):
     lowest = told.mean[told.open].min()
     settled = zero if firm else lowest
     cheapest = COST.min()
-    gain = CHANCE * (told.mean - settled)
-    expected = gain / np.where(told.mean > settled, COST / cheapest, 1.0)
+    rate = np.where(told.mean > settled, CHANCE / (COST / cheapest), 1.0)
+    expected = rate * (told.mean - settled)
     assert not firm or (told.mean[told.open] < zero).any()
     order = sorted(np.argwhere(told.open).tolist(), key=lambda one: -expected[tuple(one)])
     entries = [[one.row, one.column] for one in found.proposals]
@@ -76,13 +79,13 @@ def test_suggestions_are_those_of_the_highest_worth(told, goal, firm):
     for one in found.proposals:
         at = one.row, one.column
         np.testing.assert_allclose(one.mean, units.back(told.mean[at]), rtol=1e-4)
-        assert (one.chance, one.cost) == (CHANCE[at], COST[at])
+        assert (one.p_answer, one.cost) == (CHANCE[at], COST[at])
         assert "expected value times P(answer) per cost is" in one.reason
     # The same of values alone: the program has no terms, and nothing of chances is said.
     plain = propose(KEY, told.made(units), Offered.of(told.open, 1), number, 8, UNKNOWN)
     by_value = sorted(np.argwhere(told.open).tolist(), key=lambda one: -told.mean[tuple(one)])
     assert [[one.row, one.column] for one in plain.proposals] == by_value[:number] != entries
-    assert np.isnan([plain.proposals[0].chance, plain.proposals[0].cost]).all()
+    assert np.isnan([plain.proposals[0].p_answer, plain.proposals[0].cost]).all()
     assert plain.proposals[0].reason.startswith("Its expected value is one of")
 
 
@@ -109,21 +112,57 @@ def test_a_plate_is_that_of_the_highest_worth(told):
 
 
 @pytest.mark.usefixtures("x64")
-def test_the_terms_of_programs_are_those_of_arrays():
+def test_the_worth_of_programs_is_the_formula():
+    """P(answer) (value - zero) / price; what is expected to be a loss is one in full."""
     mean, is_open = RNG.normal(size=(ROWS, COLUMNS)), RNG.random((ROWS, COLUMNS)) < 0.7
-    matrix = SimpleNamespace(units=Units(5.0, 2.0, -1.0))
+    units, value = Units(5.0, 2.0, -1.0), RNG.normal(size=(ROWS, COLUMNS))
+    offer = Offer(None, jnp.asarray(is_open), jnp.ones((ROWS, COLUMNS)))
     for firm, zero in ((True, 0.2), (False, 0.2), (False, -9.0)):
-        worth = Worth(float(matrix.units.back(zero)), firm, CHANCE, COST)
-        terms = Terms(*map(jnp.asarray, (zero, firm, worth.price(), CHANCE)))
-        settled = worth.from_model(matrix, mean, is_open)
-        own = float(matrix.units.of(settled.zero))
-        np.testing.assert_allclose(own, zero if firm else min(zero, mean[is_open].min()))
-        found = terms.settled(jnp.asarray(mean), jnp.asarray(is_open)).worth(jnp.asarray(mean))
-        np.testing.assert_allclose(found, settled.of(mean, mean, own))
-    # Without a chance or a cost, the other one alone.
-    np.testing.assert_allclose(Worth(0.0, True, None, COST).of(mean, mean, -9.0) * COST / COST.min()
-                               , mean + 9.0)  # fmt: skip
-    np.testing.assert_allclose(Worth(0.0, True, CHANCE, None).of(mean, mean, 0.0), CHANCE * mean)
+        for chance, cost in ((CHANCE, COST), (CHANCE, None), (None, COST)):
+            worth = Worth(float(units.back(zero)), firm, chance, cost)
+            found = worth.terms(units).settled(jnp.asarray(mean), jnp.asarray(is_open))
+            own = zero if firm else min(zero, mean[is_open].min())
+            np.testing.assert_allclose(found.zero, own)
+            rate = (1.0 if chance is None else chance) / (
+                1.0 if cost is None else cost / cost.min()
+            )
+            expected = np.where(mean > own, rate, 1.0) * (value - own)
+            np.testing.assert_allclose(found.worth(jnp.asarray(value)), expected)
+            reward = expected_reward(found.offer(offer), jnp.asarray(value) - own)
+            np.testing.assert_allclose(reward, expected)
+            some = worth.terms(units, np.array([3, 1]))
+            if cost is not None:
+                np.testing.assert_allclose(some.price, (cost / cost.min())[:, [3, 1]])
+
+
+def test_a_doubtful_answer_makes_no_loss_smaller(told):
+    """Where all on offer are losses the least one is chosen, whoever answers."""
+    made, offered = told.made(Units(0.0, 1.0, 1.0)), Offered.of(told.open, 1)
+    worth = Worth(100.0, True, CHANCE, None)
+    found = propose(KEY, made, offered, 6, 8, UNKNOWN, worth=worth)
+    order = sorted(np.argwhere(told.open).tolist(), key=lambda one: -told.mean[tuple(one)])
+    assert [[one.row, one.column] for one in found.proposals] == order[:6]
+
+
+def test_bits_of_a_plate_are_those_that_answers_bring(told, monkeypatch):
+    """The ratio of a plate has the sum of P(answer) times bits below, as every entry's has."""
+    worth = Worth(-3.0, True, CHANCE, COST)
+    made, rows = told.made(Units(0.0, 1.0, 1.0), "ids"), Labels(0, np.arange(ROWS))
+    offered = Offered.of(told.open, 1)
+    batches = []
+    ratio = plates._ratio
+    monkeypatch.setattr(
+        plates, "_ratio", lambda batch, *rest: batches.append(batch) or ratio(batch, *rest)
+    )
+    found = propose_plate(KEY, made, offered, 2, 4, UNKNOWN, rows, "ids", worth)
+    optimum = propose(KEY, made, offered, 2, 4, UNKNOWN, worth=worth).optimum
+    ratios = []
+    for batch in batches:
+        bits = sum(one.gain * CHANCE[one.row, one.column] for one in batch.proposals)
+        np.testing.assert_allclose(batch.gain, bits)
+        ratios.append((2 * optimum - batch.reward) ** 2 / bits)
+    assert min(2 * optimum - batch.reward for batch in batches) > 0.0
+    assert found == batches[int(np.argmin(ratios))].proposals
 
 
 def test_the_regret_of_ids_is_measured_from_what_answers_bring():
@@ -152,7 +191,8 @@ def test_costs_are_those_of_what_is_offered_and_the_overhead(tmp_path):
     found = costs.of(needed, ["a", "b"], ["x", "y", "z"], ("drug", "target"))
     nan = np.nan
     np.testing.assert_array_equal(found, [[2.5, nan, nan], [nan, nan, 4.5]])
-    np.testing.assert_array_equal(Worth(0.0, True, None, found).price(), [[1, 1, 1], [1, 1, 1.8]])
+    price = Worth(0.0, True, None, found).terms(Units(0.0, 1.0, 1.0)).price
+    np.testing.assert_allclose(price, [[1, 1, 1], [1, 1, 1.8]])
     needed[0, 1] = True
     with refused("^costs: .*costs.csv: no cost of column y, and of 1 in all$"):
         costs.of(needed, ["a", "b"], ["x", "y", "z"], ("drug", "target"))
