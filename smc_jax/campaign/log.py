@@ -244,6 +244,8 @@ class Tell:
         kept, and nothing is learned from them.
         """
         known = bool(entry.values) or entry.failed
+        if pair in self.announced and any(one[:2] == pair for one in self.answers):
+            return "is answered, pending and no answer in one table; tell its last line by itself."
         if entry.asked or (self._is_new and not known):
             self._answer(pair, entry, "silent", NO_ANSWER)
         elif entry.silent:

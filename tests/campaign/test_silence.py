@@ -137,6 +137,18 @@ def test_an_entry_that_is_announced_without_an_answer_was_asked(create, asked_be
     assert (again.unchanged, again.position) == (3, added.position)
 
 
+def test_an_order_that_one_table_cannot_tell_is_refused(create):
+    """All answers of a table that are no silence are one event, after those that are."""
+    campaign = grid(create(repeats=True))
+    ask(campaign, "t", ("a", "x"))
+    lines = (("a", "x", 1.0), ("a", "x", "pending"), ("a", "x", NO))
+    with refused("assay.csv, line 4", "in one table", "by itself"):
+        campaign.add(table(*lines), source="test")
+    campaign.add(table(*lines[:2]), source="test")
+    campaign.add(table(lines[2]), source="test")
+    assert responses(campaign) == [("a", "x", False), ("a", "x", True)]
+
+
 def test_a_first_table_may_have_some_and_teaches_nothing(tmp_path):
     lines = table(
         ("a", "x", NO),
