@@ -54,6 +54,7 @@ class Batch(NamedTuple):
     reward: float  # the sum of their expected values, or of what their asks are worth
     gain: float  # bits, each entry's times P(answer)
     optimum: float  # expected average of as many of the best open entries, in the same units
+    worthless: float = NAN  # the value that is worth nothing, where it is asks that are worth
 
 
 class Offered(NamedTuple):
@@ -163,7 +164,8 @@ def propose(
     ]
     brought = predicted.mean if found.worth is None else found.worth[:number]
     told = sum(one.gain * (1.0 if isnan(one.p_answer) else one.p_answer) for one in proposals)
-    return Batch(proposals, float(brought.sum()), told, float(found.optimum))
+    worthless = NAN if found.zero is None else float(matrix.units.back(found.zero))
+    return Batch(proposals, float(brought.sum()), told, float(found.optimum), worthless)
 
 
 def in_campaign_units(
@@ -196,6 +198,20 @@ class _Context(NamedTuple):
         cost = "" if self.worth is None or self.worth.cost is None else " per cost"
         return f"expected value{answer}{cost}"
 
+    def is_loss(self, found: Asked, i: int) -> bool:
+        """Whether an entry is expected to be worth less than what somebody said is nothing."""
+        is_told = self.worth is not None and self.worth.is_told
+        return is_told and found.worth is not None and bool(found.worth[i] < 0.0)
+
+    def of_worth(self, found: Asked, i: int) -> str:
+        """How much an ask is worth, beside the best one; no percentage of a loss."""
+        assert found.worth is not None
+        if self.is_loss(found, i):
+            return "expected to be a loss"
+        if found.worth[i] < 0.0:
+            return f"among the lowest {self.where}"
+        return f"{found.worth[i] / found.best_mean:.0%} of the best {self.where}"
+
 
 def _reason(found: Asked, i: int, number: int, context: _Context) -> str:
     """Why an entry was chosen, one sentence."""
@@ -205,14 +221,16 @@ def _reason(found: Asked, i: int, number: int, context: _Context) -> str:
     if rule == "random":
         return f"{CHOSEN[rule]}; it is {best} {where} with probability {probability}."
     if found.hopeful[i] or rule == "greedy":
+        loss = ", though a loss is expected" if context.is_loss(found, i) else ""
         return (
-            f"Its {context.of_value()} is {best} {where}; it is so with probability {probability}."
+            f"Its {context.of_value()} is {best} {where}{loss}; it is so with probability"
+            f" {probability}."
         )
     why = CHOSEN.get(rule, f"Its answer tells {found.gain[i]:.2f} bits")
     if found.worth is not None:
         return (
-            f"{why}; its {context.of_value()} is {found.worth[i] / found.best_mean:.0%} of the best"
-            f" {where}, and {best} with probability {probability}."
+            f"{why}; its {context.of_value()} is {context.of_worth(found, i)}, and {best} {where}"
+            f" with probability {probability}."
         )
     short = context.forecast.matrix.units.scale * float(found.best_mean - found.predicted.mean[i])
     return (

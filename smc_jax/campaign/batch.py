@@ -8,7 +8,7 @@ from math import isnan
 from os import PathLike
 from typing import Any
 
-from smc_jax.campaign.types import CampaignError, Suggestion
+from smc_jax.campaign.types import NAN, CampaignError, Suggestion
 from smc_jax.campaign.writing import write_table
 
 Path = str | PathLike[str]
@@ -17,8 +17,15 @@ Path = str | PathLike[str]
 class Batch(list[Suggestion]):
     """The suggestions of one ask."""
 
-    def __init__(self, suggestions: Iterable[Suggestion], token: str, names: Sequence[str]):
+    def __init__(
+        self,
+        suggestions: Iterable[Suggestion],
+        token: str,
+        names: Sequence[str],
+        worthless: float = NAN,
+    ):
         super().__init__(suggestions)
+        self.worthless = worthless  # the value worth nothing; NaN where none is needed, or is kept
         self.token = token  # an ask with the same token gives the same suggestions
         self.names = names  # what a row, a column and a value are called
 

@@ -108,7 +108,8 @@ class Campaign(CampaignReader):
           costs: a table of what asks cost, by row, by column or by entry. Suggestions then go by
             the worth of an ask, (value - worthless) / (cost + overhead).
           overhead: what every ask costs on top.
-          worthless: a value that is worth nothing; by default the worst one that is known.
+          worthless: a value that is worth nothing, also where answers are uncertain and nothing has
+            a cost; by default a low one of those that are known or, where that is worse, expected.
         """
         check_ask(number, token, expires)
         closed, priced = list(closed), self._costs(costs, overhead, worthless)
@@ -129,7 +130,7 @@ class Campaign(CampaignReader):
             offered = now.offered(rows, columns, closed)
             worth = now.worth(offered, priced)
             fitted = self._fitted(now, refit=refit)
-            found = now.suggest(fitted, offered, number, plate, worth)
+            found, zero = now.suggest(fitted, offered, number, plate, worth)
             try:
                 recorded = self._storage.record_ask(
                     name,
@@ -144,7 +145,7 @@ class Campaign(CampaignReader):
                 continue  # another process was faster
             if not now.ask_recorded(*recorded, found):
                 self._kept = None
-            return Batch((one for *_, one in found), name, self.names)
+            return Batch((one for *_, one in found), name, self.names, zero)
         raise CampaignError(f"ask: others took the entries {TRIES} times; ask for fewer, or later")
 
     def best(
@@ -169,7 +170,8 @@ class Campaign(CampaignReader):
         offered = now.offered(rows, columns, closed)
         worth = now.worth(offered, self._costs(costs, overhead, worthless))
         fitted = self._fitted(now, refit=refit)
-        return [one for *_, one in now.suggest(fitted, offered, number, worth=worth)]
+        found, _ = now.suggest(fitted, offered, number, worth=worth)
+        return [one for *_, one in found]
 
     def _costs(
         self, file: Path | None, overhead: float | None, worthless: float | None

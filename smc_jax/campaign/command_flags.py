@@ -48,7 +48,7 @@ FLAGS = {
         Flag("closed", "a CSV of pairs, rows or columns that are closed for now"),
         Flag("costs", "a CSV of what asks cost, by row, column or entry: value per cost counts"),
         Flag("overhead", "what every ask costs on top of --costs (default: 0)", None, float),
-        Flag("worthless", "a value worth nothing (default: the worst known one)", None, float),
+        Flag("worthless", "a value worth nothing (default: a low known one)", None, float),
         Flag("plate", "what the entries must share: row, column, or a CSV of ids and groups"),
         Flag("token", "a name for this ask; asked again with it, the same entries come"),
         Flag("expires", "hours after which the entries are free again", None, float),

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from smc_jax.campaign.asking import Batch, Offered, Proposal, propose
+from smc_jax.campaign.asking import Batch, Offered, propose
 from smc_jax.campaign.calibration import Calibrator
 from smc_jax.campaign.cells import read_grid
 from smc_jax.campaign.forecast import Forecast
@@ -112,7 +112,7 @@ def propose_plate(
     labels: Labels,
     rule: str,
     worth: Worth | None = None,
-) -> list[Proposal]:
+) -> Batch:
     """The batch of the best plate.
 
     Of the plates that have `number` open entries, or most of them if none has so many, each of a
@@ -140,7 +140,7 @@ def propose_plate(
     for plate in shortlist:
         own = Offered.of(is_open & labels.mask(plate), offered.everything)
         batches.append(propose(key, forecast, own, number, best_of, calibrator, HERE, worth))
-    return min(batches, key=lambda batch: _ratio(batch, whole.optimum, rule)).proposals
+    return min(batches, key=lambda batch: _ratio(batch, whole.optimum, rule))
 
 
 def _ratio(batch: Batch, optimum: float, rule: str) -> tuple[bool, float]:

@@ -1,10 +1,11 @@
 """What the command line prints: tables and a plot of plain text."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from smc_jax.campaign.batch import further
+from smc_jax.campaign.batch import Batch, further
 from smc_jax.campaign.charts import shorten
 from smc_jax.campaign.log import Added
 from smc_jax.campaign.types import Calibration, OpenAsk, Prediction, Status, Suggestion
@@ -59,7 +60,7 @@ def suggestions(found: Sequence[Suggestion], names: Sequence[str]) -> str:
 
 
 def worth(
-    found: Sequence[Suggestion], policy: str, overhead: float | None, worthless: float | None
+    found: Batch, settings: Mapping[str, Any], overhead: float | None, worthless: float | None
 ) -> str:
     """What the suggestions were chosen by, where it is not the value alone; else nothing."""
     has_p_answer, has_cost = further(found)
@@ -67,13 +68,15 @@ def worth(
         return ""
     if np.isnan(found[0].mean):
         return "There is no model yet: they were chosen whatever they cost, and whoever answers."
-    above = "the worst known one" if worthless is None else figure(worthless)
-    what = f"expected value above {above}"
+    zero = found.worthless if worthless is None else worthless
+    above = "above" if settings["maximise"] else "better than"
+    what = f"expected value {above} {'what is worth nothing' if np.isnan(zero) else figure(zero)}"
     what += ", times P(answer)" if has_p_answer else ""
     if has_cost:
         what += ", per cost" + (f" with {figure(overhead)} on top" if overhead else "")
-    chosen = "drawn at random" if policy == "random" else f"chosen by {what}"
-    return f"They were {chosen}; P(best) is that of the highest {what}."
+    chosen = "drawn at random" if settings["policy"] == "random" else f"chosen by {what}"
+    other = " --worthless names another value that is worth nothing." * (worthless is None)
+    return f"They were {chosen}; P(best) is that of the highest {what}.{other}"
 
 
 def _percent(share: float) -> str:

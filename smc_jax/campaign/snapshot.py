@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from smc_jax.campaign.asking import Offered, Proposal, in_campaign_units, propose, room_for
+from smc_jax.campaign.asking import Batch, Offered, Proposal, in_campaign_units, propose, room_for
 from smc_jax.campaign.calibration import Calibrator
 from smc_jax.campaign.design import designed_start
 from smc_jax.campaign.forecast import FEWEST, Forecast, keys_at
@@ -19,13 +19,14 @@ from smc_jax.campaign.settings import checked_settings
 from smc_jax.campaign.silence import response_program
 from smc_jax.campaign.types import (
     COLUMN,
+    NAN,
     NO_ANSWER,
     ROW,
     CampaignError,
     Prediction,
     Suggestion,
 )
-from smc_jax.campaign.worth import Costs, Worth, worst_known
+from smc_jax.campaign.worth import Costs, Worth, low_known
 
 Pair = tuple[str | None, str | None]
 Suggested = tuple[int, int, Suggestion]  # numbers of the row and of the column, the suggestion
@@ -104,20 +105,20 @@ class Snapshot:
         """What asks are worth; None where it is the value of the entry alone."""
         if costs is None and self.matrix.asked is None:
             return None
-        matrix, cost, firm, zero = self.matrix, None, False, worst_known(self.matrix)
+        matrix, cost, is_told, zero = self.matrix, None, False, low_known(self.matrix)
         if costs is not None:
             needed = matrix.turned(offered.whole(matrix.data.columns))
             names = (self.settings["rows"], self.settings["columns"])
             cost = costs.of(needed, self.log.row_ids, self.log.column_ids, names)
             cost = matrix.turned(cost)
             if costs.worthless is not None:
-                zero, firm = costs.worthless, True
-            if firm and matrix.known.any() and matrix.units.of(zero) >= matrix.best:
+                zero, is_told = costs.worthless, True
+            if is_told and matrix.known.any() and matrix.units.of(zero) >= matrix.best:
                 raise CampaignError(
                     f"worthless: {zero:g} is no worse than the best value so far, so that nothing"
                     " known is worth its cost; give a worse value (--worthless)"
                 )
-        return Worth(zero, firm, self.p_answer, cost)
+        return Worth(zero, is_told, is_told, self.p_answer, cost)
 
     @functools.cached_property
     def _open(self) -> np.ndarray:
@@ -215,19 +216,20 @@ class Snapshot:
         number: int,
         plate: Plates | None = None,
         worth: Worth | None = None,
-    ) -> list[Suggested]:
+    ) -> tuple[list[Suggested], float]:
         """Entries by number with their suggestions, at most `number` of those that are offered.
 
-        Without a model it is a designed start.
+        And the value that is worth nothing, NaN where nobody needs one. Without a model it is a
+        designed start.
         """
         found = self._propose(fitted, offered, number, plate, worth)
         suggestions = []
-        for one in found:
+        for one in found.proposals:
             row, column = self.matrix.place(one.row, one.column)
             forecast = one._asdict()
             forecast |= {"row": self.log.row_ids[row], "column": self.log.column_ids[column]}
             suggestions.append((row, column, Suggestion(**forecast)))
-        return suggestions
+        return suggestions, found.worthless
 
     def _propose(
         self,
@@ -236,7 +238,7 @@ class Snapshot:
         number: int,
         plate: Plates | None,
         worth: Worth | None,
-    ) -> list[Proposal]:
+    ) -> Batch:
         labels = None if plate is None else plate.labels(self.log, self.matrix)
         number = min(number, int(np.count_nonzero(offered.open)))
         if fitted is None:
@@ -247,15 +249,14 @@ class Snapshot:
             taken = self.matrix.known | self.matrix.pending
             chosen = designed_start(rng, is_open, taken, number)
             start = [Proposal.unknown(row, column, SPREAD) for row, column in chosen]
-            return [one.with_worth(worth) for one in start]
+            return Batch([one.with_worth(worth) for one in start], NAN, NAN, NAN)
         key, (forecast, calibrator) = self.keys.ask, fitted
         planned = self.settings["budget"]
         asked = int(np.count_nonzero(self.log.asked))
         best_of = number if planned is None else (planned - asked) // 2
         best_of = min(max(best_of, number), offered.everything)
         if labels is None:
-            alone = propose(key, forecast, offered, number, best_of, calibrator, worth=worth)
-            return alone.proposals
+            return propose(key, forecast, offered, number, best_of, calibrator, worth=worth)
         on_plates = (calibrator, labels, self.settings["policy"], worth)
         return propose_plate(key, forecast, offered, number, best_of, *on_plates)
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from smc_jax.campaign.matrix import Matrix, Units
 from smc_jax.campaign.types import COLUMN, ROW, CampaignError
@@ -22,6 +22,7 @@ from smc_jax.types import Offer
 
 Path = str | PathLike[str]
 LARGEST = 1e30
+TENTH = 10  # one value in ten lies below the lower decile
 SELDOM = 1e-6  # no P(answer) is taken to be lower: worth is divided by it
 
 
@@ -94,9 +95,10 @@ class Worth(NamedTuple):
     """What makes the worth of an ask, in the model's orientation."""
 
     zero: float  # the value that is worth nothing, in the units of the campaign
-    # Whether that was told. If not, the lowest expected value on offer is the zero where it is
-    # worse still, so that nothing is expected to be a loss.
+    # Whether it holds as it is. If not, the lower decile of what is expected on offer is the zero
+    # where it is worse still, so that most of the offer is worth something.
     firm: bool
+    is_told: bool  # whether somebody told the zero: what is expected below it is then a loss
     p_answer: np.ndarray | None  # [D, N]  of an answer; None where answers are certain
     cost: np.ndarray | None  # [D, N]  None where all asks cost the same
 
@@ -118,35 +120,40 @@ class Worth(NamedTuple):
         if self.p_answer is not None:
             p_answer = own(np.maximum(self.p_answer, SELDOM))
         zero = jnp.asarray(units.of(self.zero), jnp.result_type(float))
-        return Terms(zero, jnp.asarray(self.firm), price, p_answer)
+        return Terms(zero, jnp.asarray(self.firm), jnp.asarray(self.is_told), price, p_answer)
 
 
 class Terms(NamedTuple):
     """`Worth` as programs take it, of entries that are offered."""
 
     zero: Array  # []  in the model's units
-    firm: Array  # [] bool: the zero holds also where the lowest expected value is lower
+    firm: Array  # [] bool: the zero holds also where most of the offer is expected to be lower
+    is_told: Array  # [] bool: what is expected to be below the zero is a loss
     price: Array | None  # [D, C]  1 is the lowest
     p_answer: Array | None  # [D, C]
 
     def settled(self, mean: Array, is_open: Array) -> "Settled":
         """What asks are worth where these are the expected values of the open entries.
 
-        An entry that is expected to be below the zero is a loss, which counts as if it were
-        certain and cost the least: a high price, or a doubtful answer, would make it smaller.
+        An entry that is expected to be below a zero that was told is a loss, which counts as if it
+        were certain and cost the least: a high price, or a doubtful answer, would make it smaller.
         """
-        lowest = jnp.where(is_open, mean, jnp.inf).min()
-        zero = jnp.where(self.firm, self.zero, jnp.minimum(self.zero, lowest))
+
+        def decile() -> Array:
+            ordered = jnp.sort(jnp.where(is_open, mean, jnp.inf), axis=None)
+            return ordered[(is_open.sum() - 1) // TENTH]
+
+        zero = lax.cond(self.firm, lambda: self.zero, lambda: jnp.minimum(self.zero, decile()))
         rate = jnp.ones_like(mean) if self.p_answer is None else self.p_answer
         rate = rate if self.price is None else rate / self.price
-        return Settled(zero, jnp.where(mean > zero, rate, 1.0), self.p_answer)
+        return Settled(zero, jnp.where(self.is_told & (mean <= zero), 1.0, rate), self.p_answer)
 
 
 class Settled(NamedTuple):
     """The worth of asks as a line in the value: rate (value - zero)."""
 
     zero: Array  # []  in the model's units
-    rate: Array  # [D, C]  P(answer) / price, 1 where a loss is expected
+    rate: Array  # [D, C]  P(answer) / price, 1 where an entry is expected to be a loss
     p_answer: Array | None  # [D, C]
 
     def worth(self, value: Array) -> Array:
@@ -159,8 +166,13 @@ class Settled(NamedTuple):
         return offer._replace(factor=factor, chance=self.p_answer)
 
 
-def worst_known(matrix: Matrix) -> float:
-    """The worst value that is known, in the units of the campaign; repeated ones are averaged."""
-    if not matrix.known.any():
+def low_known(matrix: Matrix) -> float:
+    """The lower decile of the known values, in the units of the campaign, or the second worst.
+
+    A single value that is out of all proportion does not decide what is worth nothing. Repeated
+    values of an entry are averaged.
+    """
+    known = np.sort(np.asarray(matrix.data.average(), float)[matrix.known])
+    if not known.size:
         return math.nan
-    return float(matrix.units.back(np.asarray(matrix.data.average())[matrix.known].min()))
+    return float(matrix.units.back(known[-(-(known.size - 1) // TENTH)]))

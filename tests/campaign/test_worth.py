@@ -1,6 +1,7 @@
 """What an ask is worth: P(answer) (value - zero) / cost, and suggestions that go by it."""
 
 import pathlib
+import re
 from types import SimpleNamespace
 
 import jax
@@ -9,18 +10,21 @@ import numpy as np
 import pytest
 from campaigning import pairs, refused
 from commanding import COLUMNS as TARGETS
-from commanding import dump, read, write
+from commanding import KNOWN, dump, read, write
 from engines import COLUMNS, KEY, ROWS, TOLD, engine_on
 from problems import dense_entries, make_problem
 
-from smc_jax.campaign import plates
+from smc_jax.campaign import plates, show
 from smc_jax.campaign.asking import Offered, propose
+from smc_jax.campaign.batch import Batch
 from smc_jax.campaign.calibration import Calibrator, Errors
 from smc_jax.campaign.forecast import Forecast
 from smc_jax.campaign.highest import optimum_of
 from smc_jax.campaign.matrix import Matrix, Units
 from smc_jax.campaign.plates import Labels, propose_plate
-from smc_jax.campaign.worth import Costs, Worth, worst_known
+from smc_jax.campaign.types import Suggestion
+from smc_jax.campaign.worth import Costs, Worth, low_known
+from smc_jax.observations import Observations
 from smc_jax.policies import ensemble
 from smc_jax.policies.rewards import expected_reward
 from smc_jax.types import Offer
@@ -47,6 +51,11 @@ def told():
     return SimpleNamespace(made=made, mean=mean, open=~known)
 
 
+def low(values):
+    """The lower decile, one of the values; of less than eleven the lowest."""
+    return np.quantile(values, 0.1, method="lower")
+
+
 UNITS = {"maximise": Units(5.0, 2.0, 1.0), "minimise": Units(5.0, 2.0, -1.0)}
 
 
@@ -58,16 +67,15 @@ def test_suggestions_are_those_of_the_highest_worth(told, goal, firm):
     doubtful answer makes smaller."""
     units, number = UNITS[goal], 6
     zero = -0.2 if firm else 100.0  # in the model's units; the latter is lower where not told
-    worth = Worth(float(units.back(zero)), firm, CHANCE, COST)
+    worth = Worth(float(units.back(zero)), firm, firm, CHANCE, COST)
     found = propose(
         KEY, told.made(units), Offered.of(told.open, 1), number, 8, UNKNOWN, worth=worth
     )
-    lowest = told.mean[told.open].min()
-    settled = zero if firm else lowest
-    cheapest = COST.min()
-    rate = np.where(told.mean > settled, CHANCE / (COST / cheapest), 1.0)
+    settled = zero if firm else low(told.mean[told.open])
+    rate = np.where(firm & (told.mean <= settled), 1.0, CHANCE / (COST / COST.min()))
     expected = rate * (told.mean - settled)
-    assert not firm or (told.mean[told.open] < zero).any()
+    assert (told.mean[told.open] < settled).any()
+    np.testing.assert_allclose(found.worthless, units.back(settled), rtol=1e-5)
     order = sorted(np.argwhere(told.open).tolist(), key=lambda one: -expected[tuple(one)])
     entries = [[one.row, one.column] for one in found.proposals]
     assert entries == order[:number]
@@ -91,7 +99,7 @@ def test_suggestions_are_those_of_the_highest_worth(told, goal, firm):
 
 def test_to_be_among_the_best_is_to_be_worth_most(told):
     """Far above a zero nothing but the chance and the cost matters, and these are known."""
-    worth = Worth(-1e4, True, CHANCE, COST)
+    worth = Worth(-1e4, True, True, CHANCE, COST)
     offered = Offered.of(told.open, 1)
     found = propose(KEY, told.made(Units(0.0, 1.0, 1.0)), offered, 6, 8, UNKNOWN, worth=worth)
     assert [one.probability for one in found.proposals] == [1.0] * 6
@@ -101,14 +109,14 @@ def test_to_be_among_the_best_is_to_be_worth_most(told):
 
 
 def test_a_plate_is_that_of_the_highest_worth(told):
-    """Each row is a plate; they share one zero, the lowest expected value of all of them."""
-    worth = Worth(100.0, False, CHANCE, COST)
+    """Each row is a plate; they share one zero, a low expected value of all of them."""
+    worth = Worth(100.0, False, False, CHANCE, COST)
     made, rows = told.made(Units(0.0, 1.0, 1.0)), Labels(0, np.arange(ROWS))
     offered = Offered.of(told.open, 1)
     found = propose_plate(KEY, made, offered, 2, 4, UNKNOWN, rows, "greedy", worth)
-    expected = CHANCE * (told.mean - told.mean[told.open].min()) / (COST / COST.min())
+    expected = CHANCE * (told.mean - low(told.mean[told.open])) / (COST / COST.min())
     best = np.sort(np.where(told.open, expected, -np.inf), axis=1)[:, -2:]
-    assert {one.row for one in found} == {int(best.sum(1).argmax())}
+    assert {one.row for one in found.proposals} == {int(best.sum(1).argmax())}
 
 
 @pytest.mark.usefixtures("x64")
@@ -119,14 +127,14 @@ def test_the_worth_of_programs_is_the_formula():
     offer = Offer(None, jnp.asarray(is_open), jnp.ones((ROWS, COLUMNS)))
     for firm, zero in ((True, 0.2), (False, 0.2), (False, -9.0)):
         for chance, cost in ((CHANCE, COST), (CHANCE, None), (None, COST)):
-            worth = Worth(float(units.back(zero)), firm, chance, cost)
+            worth = Worth(float(units.back(zero)), firm, firm, chance, cost)
             found = worth.terms(units).settled(jnp.asarray(mean), jnp.asarray(is_open))
-            own = zero if firm else min(zero, mean[is_open].min())
+            own = zero if firm else min(zero, low(mean[is_open]))
             np.testing.assert_allclose(found.zero, own)
             rate = (1.0 if chance is None else chance) / (
                 1.0 if cost is None else cost / cost.min()
             )
-            expected = np.where(mean > own, rate, 1.0) * (value - own)
+            expected = np.where(firm & (mean <= own), 1.0, rate) * (value - own)
             np.testing.assert_allclose(found.worth(jnp.asarray(value)), expected)
             reward = expected_reward(found.offer(offer), jnp.asarray(value) - own)
             np.testing.assert_allclose(reward, expected)
@@ -138,7 +146,7 @@ def test_the_worth_of_programs_is_the_formula():
 def test_a_doubtful_answer_makes_no_loss_smaller(told):
     """Where all on offer are losses the least one is chosen, whoever answers."""
     made, offered = told.made(Units(0.0, 1.0, 1.0)), Offered.of(told.open, 1)
-    worth = Worth(100.0, True, CHANCE, None)
+    worth = Worth(100.0, True, True, CHANCE, None)
     found = propose(KEY, made, offered, 6, 8, UNKNOWN, worth=worth)
     order = sorted(np.argwhere(told.open).tolist(), key=lambda one: -told.mean[tuple(one)])
     assert [[one.row, one.column] for one in found.proposals] == order[:6]
@@ -146,7 +154,7 @@ def test_a_doubtful_answer_makes_no_loss_smaller(told):
 
 def test_bits_of_a_plate_are_those_that_answers_bring(told, monkeypatch):
     """The ratio of a plate has the sum of P(answer) times bits below, as every entry's has."""
-    worth = Worth(-3.0, True, CHANCE, COST)
+    worth = Worth(-3.0, True, True, CHANCE, COST)
     made, rows = told.made(Units(0.0, 1.0, 1.0), "ids"), Labels(0, np.arange(ROWS))
     offered = Offered.of(told.open, 1)
     batches = []
@@ -162,7 +170,7 @@ def test_bits_of_a_plate_are_those_that_answers_bring(told, monkeypatch):
         np.testing.assert_allclose(batch.gain, bits)
         ratios.append((2 * optimum - batch.reward) ** 2 / bits)
     assert min(2 * optimum - batch.reward for batch in batches) > 0.0
-    assert found == batches[int(np.argmin(ratios))].proposals
+    assert found == batches[int(np.argmin(ratios))]
 
 
 def test_the_regret_of_ids_is_measured_from_what_answers_bring():
@@ -175,13 +183,34 @@ def test_the_regret_of_ids_is_measured_from_what_answers_bring():
     np.testing.assert_allclose(doubtful, 0.5 * certain, rtol=1e-5)
 
 
-def test_the_worst_known_value_is_that_of_low_ones_too():
-    data = make_problem(3).observations
-    known = np.asarray(data.seen())
-    average = np.asarray(data.average())[known]
-    for sign, worst in ((1.0, average.min()), (-1.0, -average.min())):
+@pytest.mark.parametrize("sign", [1.0, -1.0], ids=["maximise", "minimise"])
+def test_no_single_known_value_decides_what_is_worth_nothing(sign):
+    """It is the lower decile, or the second worst where that is less; low ones may be wanted."""
+    for number in (5, 11, 12, 45):
+        values = np.sort(RNG.normal(size=number))
+        values[0] = -1e6
+        known = np.arange(48).reshape(6, 8) < number
+        sums = np.zeros(known.shape)
+        sums[known] = RNG.permutation(values)
+        data = Observations(*(jnp.asarray(x, float) for x in (known, sums, np.zeros(known.shape))))
         matrix = Matrix(data, known, ~known, known, 0.0, Units(0.0, 1.0, sign), False)
-        np.testing.assert_allclose(worst_known(matrix), worst)
+        expected = np.quantile(values, 0.1, method="higher")
+        assert expected > -10.0
+        np.testing.assert_allclose(low_known(matrix), sign * expected, rtol=1e-6)
+    nothing = matrix._replace(known=~matrix.known & False)
+    assert np.isnan(low_known(nothing))
+
+
+def test_of_a_loss_there_is_no_percentage(told):
+    """Where all are losses, or those that are chosen for their bits."""
+    made, offered = told.made(Units(0.0, 1.0, 1.0), "ids"), Offered.of(told.open, 1)
+    for zero in (100.0, 0.3):
+        worth = Worth(zero, True, True, CHANCE, COST)
+        found = propose(KEY, made, offered, 12, 8, UNKNOWN, worth=worth).proposals
+        losses = [one for one in found if one.mean < zero]
+        assert losses
+        assert all("loss" in one.reason and "% of" not in one.reason for one in losses)
+        assert not any("loss" in one.reason for one in found if one.mean > zero)
 
 
 def test_costs_are_those_of_what_is_offered_and_the_overhead(tmp_path):
@@ -191,7 +220,7 @@ def test_costs_are_those_of_what_is_offered_and_the_overhead(tmp_path):
     found = costs.of(needed, ["a", "b"], ["x", "y", "z"], ("drug", "target"))
     nan = np.nan
     np.testing.assert_array_equal(found, [[2.5, nan, nan], [nan, nan, 4.5]])
-    price = Worth(0.0, True, None, found).terms(Units(0.0, 1.0, 1.0)).price
+    price = Worth(0.0, True, True, None, found).terms(Units(0.0, 1.0, 1.0)).price
     np.testing.assert_allclose(price, [[1, 1, 1], [1, 1, 1.8]])
     needed[0, 1] = True
     with refused("^costs: .*costs.csv: no cost of column y, and of 1 in all$"):
@@ -236,20 +265,35 @@ def test_the_command(run, fail, copy):
     assert dump(copy) == before
     asked = ["--number=4", "--costs=costs.csv", "--overhead=0.5", "--token=cheap"]
     printed = run("ask", copy, *asked, "--out=next.csv")
-    assert (
-        "They were chosen by expected value above the worst known one, per cost with 0.5 on top"
-        in (" ".join(printed.split()))
-    )
+    told = re.search(r"chosen by expected value above (\S+), per cost with 0.5 on top;", printed)
+    known = sorted(value for *_, value in KNOWN)
+    assert told is not None
+    assert float(told[1]) <= known[3]  # the lower decile of 28
+    assert "--worthless names another" in printed
     lines = read(pathlib.Path("next.csv"))
     assert {float(line["cost"]) for line in lines} == {1.5}
     assert not {line["target"] for line in lines} & set(dear)
     assert "p_answer" not in lines[0]
+    named = run("ask", copy, "--number=1", "--costs=costs.csv", "--worthless=-9.5")
+    assert "expected value above -9.5, per cost; " in named
+    assert "--worthless names" not in named
     # The same ask again gives the same; one with other costs is another ask.
     assert [line.split()[:2] for line in run("ask", copy, *asked).splitlines()[1:5]] == [
         [line["drug"], line["target"]] for line in lines
     ]
     write(copy.parent / "costs.csv", ("target", "cost"), *((name, 1) for name in TARGETS))
     assert "was asked before with another costs" in fail("ask", copy, *asked)
+
+
+@pytest.mark.parametrize(("maximise", "words"), [(True, "above 2.5"), (False, "better than 2.5")])
+def test_what_asks_were_chosen_by_names_the_zero(maximise, words):
+    one = Suggestion("a", "x", 1.0, 1.0, 0.0, 2.0, 0.5, 0.1, "why", p_answer=0.5)
+    settings = {"maximise": maximise, "policy": "ids"}
+    said = show.worth(Batch([one], "t", ("row", "column", "value"), 2.5), settings, None, None)
+    assert f"They were chosen by expected value {words}, times P(answer); " in said
+    # The log does not have it where a token is asked again.
+    said = show.worth(Batch([one], "t", ("row", "column", "value")), settings, None, None)
+    assert "what is worth nothing, times" in said
 
 
 def test_without_a_model_costs_are_said_and_change_nothing(new, tmp_path):
