@@ -2,13 +2,14 @@
 
 import getpass
 import json
-import numbers
 from collections.abc import Iterable, Sequence
 from math import isnan
 from os import PathLike
 from typing import Any
 
+from smc_jax.campaign.arguments import at_least_one, real
 from smc_jax.campaign.types import NAN, CampaignError, Suggestion
+from smc_jax.campaign.worth import DIGEST
 from smc_jax.campaign.writing import write_table
 
 Path = str | PathLike[str]
@@ -59,6 +60,7 @@ def user() -> str:
 def check_ask(number: Any, token: str | None, expires: float | None) -> None:
     """Refuses what no ask can be asked with."""
     at_least_one("number", number)
+    real("expires", expires)
     if expires is not None and not expires > 0:
         raise CampaignError(f"expires: must be a positive number of hours, got {expires!r}")
     if token is not None and not token.strip():
@@ -70,16 +72,13 @@ def check_same(token: str, asked: dict[str, Any] | None, wanted: dict[str, Any])
     if not asked:
         return
     plain = json.loads(json.dumps(wanted))  # as it comes back from the log
+    costs = plain["costs"]
+    if costs is not None and DIGEST not in costs and asked["costs"] is not None:
+        # Their file is not there any more: what else was said of costs is compared.
+        asked = asked | {"costs": {name: asked["costs"].get(name) for name in costs}}
     differ = [name for name in plain if asked.get(name) != plain[name]]
     if differ:
         raise CampaignError(
             f"token: {token!r} was asked before with another {' and another '.join(differ)};"
             " take another token, or ask for the same"
         )
-
-
-def at_least_one(name: str, value: Any) -> None:
-    """Refuses what is not a whole number of at least one."""
-    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    if not whole or value < 1:
-        raise CampaignError(f"{name}: must be a whole number of at least 1, got {value!r}")

@@ -9,7 +9,8 @@ from typing import Any, Self
 
 from smc_jax.campaign import described, predicted
 from smc_jax.campaign.answers import joined, no_records, notes_of
-from smc_jax.campaign.batch import Batch, Path, at_least_one, check_ask, check_same
+from smc_jax.campaign.arguments import at_least_one
+from smc_jax.campaign.batch import Batch, Path, check_ask, check_same
 from smc_jax.campaign.log import Added
 from smc_jax.campaign.making import make_campaign
 from smc_jax.campaign.plates import Plates
@@ -112,7 +113,9 @@ class Campaign(CampaignReader):
             a cost; by default a low one of those that are known or, where that is worse, expected.
         """
         check_ask(number, token, expires)
-        closed, priced = list(closed), self._costs(costs, overhead, worthless)
+        asked_before = token is not None and self.asked(token) is not None
+        priced = self._costs(costs, overhead, worthless, may_be_gone=asked_before)
+        closed = list(closed)
         wanted: dict[str, Any] = {
             "number": int(number),
             "rows": None if rows is None else [str(one) for one in rows],
@@ -174,9 +177,15 @@ class Campaign(CampaignReader):
         return [one for *_, one in found]
 
     def _costs(
-        self, file: Path | None, overhead: float | None, worthless: float | None
+        self,
+        file: Path | None,
+        overhead: float | None,
+        worthless: float | None,
+        *,
+        may_be_gone: bool = False,
     ) -> Costs | None:
-        return Costs.checked(file, overhead, worthless, self._settings["policy"])
+        policy = self._settings["policy"]
+        return Costs.checked(file, overhead, worthless, policy, may_be_gone=may_be_gone)
 
     def tell(self, *answers: Path | Iterable[tuple[str, str, Any]], correct: bool = False) -> Added:
         """Adds answers, all of them or none; late ones and ones that nobody asked for are welcome.

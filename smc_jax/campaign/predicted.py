@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from smc_jax.campaign import schema
+from smc_jax.campaign.arguments import file_named
 from smc_jax.campaign.types import COLUMN, ROW, CampaignError
 from smc_jax.data.predicted import PredictedCells, read_predicted_cells
 from smc_jax.data.ratings import DataError
@@ -44,10 +45,9 @@ def read_prediction(
       column_ids: the columns of the campaign.
       names: what the campaign calls a row and a column.
     """
+    file_named("prediction", path)
     if path is None:
         return None
-    if not str(path).strip():
-        raise CampaignError("prediction: no file is named")
     if not row_ids or not column_ids:
         raise CampaignError(
             "prediction: the campaign has no rows and columns yet that it could be of; add them"

@@ -103,20 +103,26 @@ class Snapshot:
 
     def worth(self, offered: Offered, costs: Costs | None) -> Worth | None:
         """What asks are worth; None where it is the value of the entry alone."""
-        if costs is None and self.matrix.asked is None:
-            return None
+        if self.matrix.asked is None:
+            if costs is None:
+                return None
+            if costs.lines is None:
+                raise CampaignError(
+                    "worthless: nothing has a cost, and every ask was answered so far, so that it"
+                    " is of no use; give costs (--costs=FILE) too, or leave it out"
+                )
         matrix, cost, is_told, zero = self.matrix, None, False, low_known(self.matrix)
         if costs is not None:
             needed = matrix.turned(offered.whole(matrix.data.columns))
             names = (self.settings["rows"], self.settings["columns"])
             cost = costs.of(needed, self.log.row_ids, self.log.column_ids, names)
-            cost = matrix.turned(cost)
+            cost = None if cost is None else matrix.turned(cost)
             if costs.worthless is not None:
                 zero, is_told = costs.worthless, True
             if is_told and matrix.known.any() and matrix.units.of(zero) >= matrix.best:
                 raise CampaignError(
                     f"worthless: {zero:g} is no worse than the best value so far, so that nothing"
-                    " known is worth its cost; give a worse value (--worthless)"
+                    " known is worth anything; give a worse value (--worthless)"
                 )
         return Worth(zero, is_told, is_told, self.p_answer, cost)
 

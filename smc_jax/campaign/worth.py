@@ -6,7 +6,9 @@ compared with an ask that is not answered.
 """
 
 import hashlib
+import json
 import math
+import pathlib
 from os import PathLike
 from typing import Any, NamedTuple
 
@@ -14,54 +16,76 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from smc_jax.campaign.arguments import file_named, finite
 from smc_jax.campaign.matrix import Matrix, Units
 from smc_jax.campaign.types import COLUMN, ROW, CampaignError
-from smc_jax.data.offered import read_costs
+from smc_jax.checks import can_be_cost
+from smc_jax.data.features import Lines, read_lines
+from smc_jax.data.offered import costs_of
 from smc_jax.data.ratings import DataError
 from smc_jax.types import Offer
 
 Path = str | PathLike[str]
-LARGEST = 1e30
+DIGEST = "sha256"  # of the cells of a table, in the description of an ask
 TENTH = 10  # one value in ten lies below the lower decile
 SELDOM = 1e-6  # no P(answer) is taken to be lower: worth is divided by it
 
 
 class Costs(NamedTuple):
-    """What asks cost, as somebody who asks says it."""
+    """What asks cost and what is worth nothing, as somebody who asks says it."""
 
-    file: Path  # of costs by row, by column or by entry
+    lines: Lines | None  # of the table by row, by column or by entry; None where nothing has a cost
+    source: str  # what errors call the table
     overhead: float = 0.0  # what every ask costs on top
-    worthless: float | None = None  # a value that is worth nothing; None: the worst that is known
+    worthless: float | None = None  # a value that is worth nothing; None: a low one that is known
+    is_gone: bool = False  # whether there was a table that cannot be read any more
 
     @classmethod
     def checked(
-        cls, file: Path | None, overhead: float | None, worthless: float | None, policy: str
+        cls,
+        file: Path | None,
+        overhead: float | None,
+        worthless: float | None,
+        policy: str,
+        *,
+        may_be_gone: bool = False,
     ) -> "Costs | None":
-        """What is given, None where no file is; refused where it makes no sense."""
+        """What is given, None where nothing is; refused where it makes no sense.
+
+        Args:
+          file: of the costs; it is read here, once.
+          overhead: what every ask costs on top.
+          worthless: a value that is worth nothing.
+          policy: of the campaign.
+          may_be_gone: whether the file need not be there.
+        """
+        file_named("costs", file)
         for name, value in (("overhead", overhead), ("worthless", worthless)):
-            if value is not None and file is None:
-                raise CampaignError(f"{name}: nothing has a cost; give costs (--costs=FILE) too")
-            if value is not None and not abs(value) <= LARGEST:
-                raise CampaignError(f"{name}: must be a finite number, got {value!r}")
-        if file is None:
-            return None
+            finite(name, value)
+        if file is None and overhead is not None:
+            raise CampaignError("overhead: nothing has a cost; give costs (--costs=FILE) too")
         if overhead is not None and overhead < 0.0:
             raise CampaignError(f"overhead: must not be negative, got {overhead!r}")
+        if file is None and worthless is None:
+            return None
         if policy == "random":
             raise CampaignError(
-                "costs: this campaign chooses at random, whatever an entry costs; set another"
-                " policy first (smc-jax set CAMPAIGN --policy=ids)"
+                f"{'worthless' if file is None else 'costs'}: this campaign chooses at random,"
+                " whatever an ask is worth; set another policy first (smc-jax set CAMPAIGN"
+                " --policy=ids)"
             )
-        return cls(file, overhead or 0.0, worthless)
+        lines = None if file is None else _read(file, may_be_gone)
+        is_gone = file is not None and lines is None
+        return cls(lines, str(file), overhead or 0.0, worthless, is_gone)
 
     def described(self) -> dict[str, Any]:
-        """What it is, as JSON can hold it."""
-        try:
-            with open(self.file, "rb") as stream:
-                digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        except OSError as error:
-            raise CampaignError(f"costs: {self.file} cannot be read ({error.strerror})") from None
-        return {"sha256": digest, "overhead": self.overhead, "worthless": self.worthless}
+        """What it is, as JSON can hold it; without the table where that is gone."""
+        found: dict[str, Any] = {"overhead": self.overhead, "worthless": self.worthless}
+        if self.is_gone:
+            return found
+        cells = None if self.lines is None else json.dumps([cells for _, cells in self.lines])
+        digest = None if cells is None else hashlib.sha256(cells.encode()).hexdigest()
+        return found | {DIGEST: digest}
 
     def of(
         self,
@@ -69,7 +93,7 @@ class Costs(NamedTuple):
         row_ids: list[str],
         column_ids: list[str],
         names: tuple[str, str] = (ROW, COLUMN),
-    ) -> np.ndarray:
+    ) -> np.ndarray | None:
         """The cost [D, N] of each ask, the overhead included; NaN where it is not needed.
 
         Args:
@@ -77,18 +101,40 @@ class Costs(NamedTuple):
           row_ids: of the campaign.
           column_ids: of the campaign.
           names: what the campaign calls a row and a column.
+
+        Returns:
+          The costs; None where nothing has a cost.
         """
+        if self.lines is None:
+            return None
         rows, columns = np.flatnonzero(needed.any(1)), np.flatnonzero(needed.any(0))
         ids = [row_ids[i] for i in rows], [column_ids[i] for i in columns]
         block = np.ix_(rows, columns)
         try:
-            found = read_costs(self.file, *ids, needed=needed[block], names=names)
-        except (DataError, OSError, ImportError) as error:
-            told = getattr(error, "strerror", None)
-            raise CampaignError(f"costs: {f'{self.file}: {told}' if told else error}") from None
+            found = costs_of(self.lines, self.source, *ids, needed=needed[block], names=names)
+        except DataError as error:
+            raise CampaignError(f"costs: {error}") from None
         costs = np.full(needed.shape, np.nan)
         costs[block] = np.where(needed[block], found + self.overhead, np.nan)
+        lowest, highest = float(np.nanmin(costs)), float(np.nanmax(costs))
+        if not can_be_cost(highest / lowest):
+            raise CampaignError(
+                f"costs: from {lowest:g} to {highest:g} they are too far apart to be compared;"
+                " close what nobody could pay (smc-jax close), or give it a lower cost"
+            )
         return costs
+
+
+def _read(file: Path, may_be_gone: bool) -> Lines | None:
+    """The lines of a table of costs; None where it is gone and may be."""
+    try:
+        return read_lines(pathlib.Path(file))
+    except OSError as error:
+        if may_be_gone:
+            return None
+        raise CampaignError(f"costs: {file} cannot be read ({error.strerror})") from None
+    except (DataError, ImportError) as error:
+        raise CampaignError(f"costs: {error}") from None
 
 
 class Worth(NamedTuple):

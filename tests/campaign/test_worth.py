@@ -1,7 +1,9 @@
 """What an ask is worth: P(answer) (value - zero) / cost, and suggestions that go by it."""
 
+import os
 import pathlib
 import re
+import threading
 from types import SimpleNamespace
 
 import jax
@@ -228,11 +230,63 @@ def test_costs_are_those_of_what_is_offered_and_the_overhead(tmp_path):
     assert costs.described() != costs._replace(overhead=0.0).described()
 
 
+def test_costs_that_are_too_far_apart_are_refused(tmp_path):
+    """Their ratio has more than 32 bits, though each of them has not."""
+    path = write(tmp_path / "costs.csv", ("row", "cost"), ("a", 1e-30), ("b", 1e30))
+    costs = Costs.checked(path, None, None, "ids")
+    with refused("^costs: from 1e-30 to 1e[+]30 they are too far apart"):
+        costs.of(np.ones((2, 3), bool), ["a", "b"], ["x", "y", "z"])
+    found = costs.of(np.array([[True], [False]]), ["a", "b"], ["x"])
+    np.testing.assert_array_equal(found, [[1e-30], [np.nan]])
+
+
+def test_a_token_is_asked_again_without_the_costs_and_a_pipe_has_them_once(new, tmp_path):
+    campaign = new(known=[])
+    lines = ["row,cost", *(f"d{i},{i + 1}" for i in range(7))]
+    text, pipe = "\n".join(lines), tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=(text,), daemon=True)
+    writer.start()
+    first = campaign.ask(3, costs=pipe, overhead=1.0, token="t")
+    writer.join()
+    assert [one.cost for one in first] == [float(one.row[1]) + 2.0 for one in first]
+    path = tmp_path / "costs.csv"
+    again = [campaign.ask(3, costs=path, overhead=1.0, token="t")]  # the file is not there
+    path.write_text(text.replace(",", ";"))
+    again.append(campaign.ask(3, costs=path, overhead=1.0, token="t"))
+    assert [pairs(one) for one in again] == [pairs(first)] * 2
+    path.write_text(text.replace("d0,1", "d0,9"))
+    for costs, overhead in ((path, 1.0), (tmp_path / "gone.csv", 2.0), (None, None)):
+        with refused("asked before with another costs"):
+            campaign.ask(3, costs=costs, overhead=overhead, token="t")
+    with refused("gone.csv cannot be read"):
+        campaign.ask(3, costs=tmp_path / "gone.csv", token="other")
+
+
+def test_what_is_worth_nothing_may_be_told_where_answers_are_uncertain(new):
+    """Without costs; where all asks were answered it would be of no use."""
+    campaign = new()
+    with refused("worthless: nothing has a cost, and every ask was answered so far"):
+        campaign.ask(2, worthless=-9.0)
+    first = campaign.ask(2, refit=False)
+    campaign.tell([(one.row, one.column, "no answer") for one in first])
+    found = campaign.ask(2, worthless=-9.0)
+    np.testing.assert_allclose(found.worthless, -9.0, rtol=1e-5)
+    assert all(np.isnan(one.cost) and one.p_answer < 1.0 for one in found)
+    assert campaign.ask(2).worthless > -8.0
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [
         ((None, 1.0, None, "ids"), r"^overhead: nothing has a cost; give costs \(--costs=FILE\)"),
-        ((None, None, 2.0, "ids"), "^worthless: nothing has a cost"),
+        ((None, None, 2.0, "random"), "^worthless: this campaign chooses at random"),
+        (("c.csv", "x", None, "ids"), "^overhead: must be a number, got 'x'$"),
+        (("c.csv", True, None, "ids"), "^overhead: must be a number, got True$"),
+        (("c.csv", None, [1.0], "ids"), r"^worthless: must be a number, got \[1.0\]$"),
+        (({}, None, None, "ids"), "^costs: must be the name of a file, got {}$"),
+        ((np.ones((9, 9)), None, None, "ids"), "^costs: must be .*, got one of type ndarray$"),
+        ((" ", None, None, "ids"), "^costs: no file is named$"),
         (("c.csv", -1.0, None, "ids"), "^overhead: must not be negative, got -1.0$"),
         (("c.csv", float("nan"), None, "ids"), "^overhead: must be a finite number"),
         (("c.csv", None, float("inf"), "ids"), "^worthless: must be a finite number"),
