@@ -195,25 +195,43 @@ class Snapshot:
                 at_column = slice(*(np.searchsorted(there, column, side) for side in SIDES))
             is_open[slice(None) if row is None else row, at_column] = False
         if not is_open.any():
-            unanswered = ", or asked without an answer" if self.log.silent_row.size else ""
-            raise CampaignError(
-                f"ask: no entry is open: {matrix.known.sum()} of"
-                f" {matrix.known.size} are known, {matrix.pending.sum()} pending and"
-                f" {(matrix.blocked & ~matrix.known).sum()} failed or closed{unanswered};"
-                f" {self._opening()}"
-            )
+            raise CampaignError(f"ask: no entry is open: {self._taken()}; {self._opening()}")
         return Offered(there, is_open, int(np.count_nonzero(self._open)))
+
+    def _taken(self) -> str:
+        """Why entries of the whole campaign may not be asked, each kind counted for itself."""
+        log, matrix = self.log, self.matrix
+        left = matrix.turned(matrix.blocked & ~matrix.known & ~matrix.pending).copy()
+        counts = {}
+        for kind, entries in (
+            ("failed", (log.failed_row, log.failed_column)),
+            ("without an answer", (log.silent_row, log.silent_column)),
+        ):
+            counts[kind] = int(left[entries].sum())
+            left[entries] = False
+        counts["closed"] = int(left.sum())
+        told = [f"{number:,} {kind}" for kind, number in counts.items() if number]
+        return ", ".join(
+            [
+                f"{matrix.known.sum()} of {matrix.known.size} are known",
+                f"{matrix.pending.sum()} pending",
+                *told,
+            ]
+        )
 
     def _opening(self) -> str:
         """What to do where nothing that was wanted is open."""
         if self._open.any():
             return "relax the rows, the columns or what is closed, or add new ones"
+        retry = ""
+        if self.log.silent_row.size and not self.settings["retry_silent"]:
+            retry = ", or let those without an answer be asked again (smc-jax set --retry-silent)"
         if self.matrix.pending.any():
             return (
                 "tell what is pending (smc-jax tell), or take an ask back (smc-jax withdraw;"
-                " smc-jax status lists the tokens)"
+                f" smc-jax status lists the tokens){retry}"
             )
-        return "add rows and columns (smc-jax add), or tell a table (smc-jax tell)"
+        return f"add rows and columns (smc-jax add), or tell a table (smc-jax tell){retry}"
 
     def suggest(
         self,

@@ -12,7 +12,7 @@ from campaigning import TRUTH, pairs
 from commanding import dump, read, write
 from storing import ask, grid, named, refused, table, told
 
-from smc_jax.campaign import schema, silence
+from smc_jax.campaign import hints, schema, silence
 from smc_jax.campaign.campaign import Campaign
 from smc_jax.campaign.log import Responses, read_entry
 from smc_jax.campaign.matrix import matrix_of
@@ -352,6 +352,23 @@ def test_asks_heed_who_answers(new, tmp_path):
         assert other._snapshot().matrix.asked is None
 
 
+def test_where_only_entries_without_an_answer_are_left_the_setting_is_named(new):
+    campaign = new()
+    campaign.close([("d0", None), ("d1", None)])
+    first = campaign.ask(100, refit=False)
+    campaign.tell([(one.row, one.column, "failed") for one in first[:2]])
+    campaign.tell([(one.row, one.column, NO) for one in first[2:]])
+    silent = len(first) - 2
+    said = f"28 of 56 are known, 0 pending, 2 failed, {silent} without an answer, 8 closed; "
+    with refused(said, "smc-jax set --retry-silent"):
+        campaign.ask(1)
+    assert "smc-jax set CAMPAIGN --retry-silent" in campaign.status().advice
+    step = hints.next_step(campaign, "c.db")
+    assert step.endswith("; smc-jax set c.db --retry-silent opens those without an answer")
+    campaign.set(retry_silent=True)
+    assert hints.next_step(campaign, "c.db") == "smc-jax ask c.db"
+
+
 def test_without_any_nothing_is_said_of_them(new):
     campaign = new()
     assert NO not in campaign.sizes()
@@ -383,7 +400,7 @@ def test_the_commands(run, fail, copy):
     assert "has the value" in fail("tell", copy, other)
     assert dump(copy) == before
     header = ("drug", "target", "activity", "status")
-    write(pathlib.Path("next.csv"), header, (*first, "", "No Answer"), (*second, "no_answer", ""))
+    write(pathlib.Path("next.csv"), header, (*first, "", "No  Answer"), (*second, "no_answer", ""))
     printed = run("tell", copy, "next.csv")
     assert "next.csv: 2 without an answer." in printed
     assert "2 known already" in run("tell", copy, "next.csv")
