@@ -13,7 +13,10 @@ from smc_jax.campaign.past import Past
 from smc_jax.campaign.types import NO_ANSWER, Calibration, OpenAsk, Suggestion
 
 Pair = tuple[int, int]  # numbers of a row and of a column
-TELL_COUNTS = ("values", "repeats", "corrected", "failed", "withdrawn", "unchanged", "silent")
+TELL_COUNTS = (
+    *("values", "repeats", "corrected", "failed", "withdrawn", "unchanged"),
+    *("silent", "silent_again"),
+)
 
 
 class Added(NamedTuple):
@@ -30,6 +33,7 @@ class Added(NamedTuple):
     new_columns: int
     position: int  # of the log, afterwards
     silent: int = 0  # asks that had no answer
+    silent_again: int = 0  # of them, those of entries that had none before
 
 
 class Responses(NamedTuple):
@@ -247,6 +251,7 @@ class Tell:
         if pair in self.announced and any(one[:2] == pair for one in self.answers):
             return "is answered, pending and no answer in one table; tell its last line by itself."
         if entry.asked or (self._is_new and not known):
+            self.tally["silent_again"] += entry.silent
             self._answer(pair, entry, "silent", NO_ANSWER)
         elif entry.silent:
             self.tally["unchanged"] += 1
@@ -307,7 +312,8 @@ def write_tell(
     if silent:
         add(NO_ANSWER, NO_ANSWER, {"silent": len(silent)})
     if others or (has_new and not tell.announced and not silent):
-        tally = {name: number for name, number in tell.tally.items() if name != "silent"}
+        of_silence = ("silent", "silent_again")
+        tally = {name: n for name, n in tell.tally.items() if name not in of_silence}
         add("told", "told", tally)
     if tell.announced:
         add("announced", "announced", {"pending": len(tell.announced)})

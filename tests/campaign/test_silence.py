@@ -352,6 +352,23 @@ def test_asks_heed_who_answers(new, tmp_path):
         assert other._snapshot().matrix.asked is None
 
 
+def test_an_earlier_sheet_that_takes_a_new_ask_is_pointed_out(new):
+    """The sheet of the first ask is told twice, and between them its entry is asked again."""
+    campaign = new(known=[])
+    campaign.set(retry_silent=True)
+    first = campaign.ask(2)
+    sheet = [(first[0].row, first[0].column, NO)]
+    assert campaign.tell(sheet).silent_again == 0
+    assert not campaign.notes
+    campaign.tell(sheet)
+    assert not campaign.notes  # nobody asked since
+    campaign.ask(60)
+    added = campaign.tell([*sheet, (first[1].row, first[1].column, NO)])
+    assert (added.silent, added.silent_again) == (2, 1)
+    assert campaign.notes[0].startswith("1 told as no answer had none before, and were asked again")
+    assert campaign.tell([(*sheet[0][:2], 1.0)]).values == 1
+
+
 def test_where_only_entries_without_an_answer_are_left_the_setting_is_named(new):
     campaign = new()
     campaign.close([("d0", None), ("d1", None)])
