@@ -229,8 +229,8 @@ def _reason(found: Asked, i: int, number: int, context: _Context) -> str:
     why = CHOSEN.get(rule, f"Its answer tells {found.gain[i]:.2f} bits")
     if found.worth is not None:
         return (
-            f"{why}; its {context.of_value()} is {context.of_worth(found, i)}, and {best} {where}"
-            f" with probability {probability}."
+            f"{why}; its {context.of_value()} is {context.of_worth(found, i)}, and {best} with"
+            f" probability {probability}."
         )
     short = context.forecast.matrix.units.scale * float(found.best_mean - found.predicted.mean[i])
     return (

@@ -74,8 +74,10 @@ def worth(
     what += ", times P(answer)" if has_p_answer else ""
     if has_cost:
         what += ", per cost" + (f" with {figure(overhead)} on top" if overhead else "")
-    chosen = "drawn at random" if settings["policy"] == "random" else f"chosen by {what}"
-    other = " --worthless names another value that is worth nothing." * (worthless is None)
+    is_random = settings["policy"] == "random"
+    chosen = "drawn at random" if is_random else f"chosen by {what}"
+    names_another = worthless is None and not is_random
+    other = " --worthless names another value that is worth nothing." * names_another
     return f"They were {chosen}; P(best) is that of the highest {what}.{other}"
 
 
