@@ -46,7 +46,7 @@ FLAGS = {
         Flag("only_rows", "a file with the only rows that are wanted, one id a line"),
         Flag("only_columns", "a file with the only columns that are wanted"),
         Flag("closed", "a CSV of pairs, rows or columns that are closed for now"),
-        Flag("costs", "a CSV of what asks cost, by row, column or entry: value per cost counts"),
+        Flag("costs", "a table of what asks cost, by row, column or entry: value per cost counts"),
         Flag("overhead", "what every ask costs on top of --costs (default: 0)", None, float),
         Flag("worthless", "a value worth nothing (default: a low known one)", None, float),
         Flag("plate", "what the entries must share: row, column, or a CSV of ids and groups"),
