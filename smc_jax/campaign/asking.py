@@ -1,5 +1,6 @@
 """Which entries to measure next, from a forecast; what a person is told of each of them."""
 
+from math import isnan
 from typing import NamedTuple
 
 import jax
@@ -9,9 +10,8 @@ import numpy as np
 from smc_jax.campaign.calibration import Calibrator
 from smc_jax.campaign.engine import Asked
 from smc_jax.campaign.forecast import Forecast
-from smc_jax.campaign.matrix import Matrix
 from smc_jax.campaign.types import NAN
-from smc_jax.campaign.worth import Terms, Worth
+from smc_jax.campaign.worth import Worth
 from smc_jax.predictions import Predicted
 
 
@@ -27,7 +27,7 @@ class Proposal(NamedTuple):
     probability: float
     gain: float
     reason: str
-    chance: float = NAN
+    p_answer: float = NAN
     cost: float = NAN
 
     @classmethod
@@ -41,10 +41,10 @@ class Proposal(NamedTuple):
         if worth is None:
             return self
         at = self.row, self.column
-        chance, cost = (
-            NAN if own is None else float(own[at]) for own in (worth.chance, worth.cost)
+        p_answer, cost = (
+            NAN if own is None else float(own[at]) for own in (worth.p_answer, worth.cost)
         )
-        return self._replace(chance=chance, cost=cost)
+        return self._replace(p_answer=p_answer, cost=cost)
 
 
 class Batch(NamedTuple):
@@ -52,8 +52,9 @@ class Batch(NamedTuple):
 
     proposals: list[Proposal]
     reward: float  # the sum of their expected values, or of what their asks are worth
-    gain: float  # bits
+    gain: float  # bits, each entry's times P(answer)
     optimum: float  # expected average of as many of the best open entries, in the same units
+    worthless: float = NAN  # the value that is worth nothing, where it is asks that are worth
 
 
 class Offered(NamedTuple):
@@ -128,7 +129,7 @@ def propose(
     columns, shown = np.zeros(room, int), np.zeros((len(offered.open), room), bool)
     columns[: some.size], shown[:, : some.size] = offered.columns[some], offered.open[:, some]
     # Without terms the program is called as if there were none: it is another program with them.
-    terms = () if worth is None else (_terms(worth, matrix, columns),)
+    terms = () if worth is None else (worth.terms(matrix.units, columns),)
     found: Asked = forecast.engine.ask(
         key,
         forecast.key,
@@ -157,13 +158,14 @@ def propose(
             high=float(high[i]),
             probability=float(found.probability[i]),
             gain=float(found.gain[i]),
-            reason=_reason(found, i, number, _Said(forecast, where, worth)),
+            reason=_reason(found, i, number, _Context(forecast, where, worth)),
         ).with_worth(worth)
         for i in range(number)
     ]
     brought = predicted.mean if found.worth is None else found.worth[:number]
-    reward, gain = (float(x.sum()) for x in (brought, found.gain[:number]))
-    return Batch(proposals, reward, gain, float(found.optimum))
+    told = sum(one.gain * (1.0 if isnan(one.p_answer) else one.p_answer) for one in proposals)
+    worthless = NAN if found.zero is None else float(matrix.units.back(found.zero))
+    return Batch(proposals, float(brought.sum()), told, float(found.optimum), worthless)
 
 
 def in_campaign_units(
@@ -183,7 +185,7 @@ CHOSEN = {  # what the rules choose by where the expected value alone does not t
 }
 
 
-class _Said(NamedTuple):
+class _Context(NamedTuple):
     """What the reason of every entry of an ask depends on."""
 
     forecast: Forecast
@@ -192,38 +194,46 @@ class _Said(NamedTuple):
 
     def of_value(self) -> str:
         """What an entry is chosen for."""
-        chance = "" if self.worth is None or self.worth.chance is None else " times P(answer)"
+        answer = "" if self.worth is None or self.worth.p_answer is None else " times P(answer)"
         cost = "" if self.worth is None or self.worth.cost is None else " per cost"
-        return f"expected value{chance}{cost}"
+        return f"expected value{answer}{cost}"
+
+    def is_loss(self, found: Asked, i: int) -> bool:
+        """Whether an entry is expected to be worth less than what somebody said is nothing."""
+        is_told = self.worth is not None and self.worth.is_told
+        return is_told and found.worth is not None and bool(found.worth[i] < 0.0)
+
+    def of_worth(self, found: Asked, i: int) -> str:
+        """How much an ask is worth, beside the best one; no percentage of a loss."""
+        assert found.worth is not None
+        if self.is_loss(found, i):
+            return "expected to be a loss"
+        if found.worth[i] < 0.0:
+            return f"among the lowest {self.where}"
+        return f"{found.worth[i] / found.best_mean:.0%} of the best {self.where}"
 
 
-def _reason(found: Asked, i: int, number: int, said: _Said) -> str:
+def _reason(found: Asked, i: int, number: int, context: _Context) -> str:
     """Why an entry was chosen, one sentence."""
-    rule, where = said.forecast.engine.rule, said.where
+    rule, where = context.forecast.engine.rule, context.where
     probability = f"{found.probability[i]:.0%}"
     best = "the best" if number == 1 else f"one of the {number} best"
     if rule == "random":
         return f"{CHOSEN[rule]}; it is {best} {where} with probability {probability}."
     if found.hopeful[i] or rule == "greedy":
-        return f"Its {said.of_value()} is {best} {where}; it is so with probability {probability}."
+        loss = ", though a loss is expected" if context.is_loss(found, i) else ""
+        return (
+            f"Its {context.of_value()} is {best} {where}{loss}; it is so with probability"
+            f" {probability}."
+        )
     why = CHOSEN.get(rule, f"Its answer tells {found.gain[i]:.2f} bits")
     if found.worth is not None:
         return (
-            f"{why}; its {said.of_value()} is {found.worth[i] / found.best_mean:.0%} of the best"
-            f" {where}, and {best} with probability {probability}."
+            f"{why}; its {context.of_value()} is {context.of_worth(found, i)}, and {best} with"
+            f" probability {probability}."
         )
-    short = said.forecast.matrix.units.scale * float(found.best_mean - found.predicted.mean[i])
+    short = context.forecast.matrix.units.scale * float(found.best_mean - found.predicted.mean[i])
     return (
         f"{why}; it is expected {short:.3g} short of the best"
         f" {where}, and is {best} with probability {probability}."
     )
-
-
-def _terms(worth: Worth, matrix: Matrix, columns: np.ndarray) -> Terms:
-    """What asks of entries of some columns are worth, as the engine takes it."""
-
-    def own(array: np.ndarray | None) -> jax.Array | None:
-        return None if array is None else jnp.asarray(array[:, columns], jnp.result_type(float))
-
-    zero = jnp.asarray(matrix.units.of(worth.zero), jnp.result_type(float))
-    return Terms(zero, jnp.asarray(worth.firm), own(worth.price()), own(worth.chance))

@@ -2,12 +2,14 @@
 
 import getpass
 import json
-import numbers
 from collections.abc import Iterable, Sequence
+from math import isnan
 from os import PathLike
 from typing import Any
 
-from smc_jax.campaign.types import CampaignError, Suggestion
+from smc_jax.campaign.arguments import at_least_one, real
+from smc_jax.campaign.types import NAN, CampaignError, Suggestion
+from smc_jax.campaign.worth import DIGEST
 from smc_jax.campaign.writing import write_table
 
 Path = str | PathLike[str]
@@ -16,24 +18,35 @@ Path = str | PathLike[str]
 class Batch(list[Suggestion]):
     """The suggestions of one ask."""
 
-    def __init__(self, suggestions: Iterable[Suggestion], token: str, names: Sequence[str]):
+    def __init__(
+        self,
+        suggestions: Iterable[Suggestion],
+        token: str,
+        names: Sequence[str],
+        worthless: float = NAN,
+    ):
         super().__init__(suggestions)
+        self.worthless = worthless  # the value worth nothing; NaN where none is needed, or is kept
         self.token = token  # an ask with the same token gives the same suggestions
         self.names = names  # what a row, a column and a value are called
 
     def save(self, path: Path) -> None:
         """Writes the suggestions as CSV or Parquet, with room for the values to be filled in."""
-        header = [*self.names, "status", "mean", "sd", "low", "high", "probability", "bits", "why"]
-        has_chance, has_cost = further(self)
-        header += ["p_answer"] * has_chance + ["cost"] * has_cost
-        write_table(path, header, [(one.row, one.column, None, None, *one[2:9],
-            *[one.chance] * has_chance, *[one.cost] * has_cost) for one in self])  # fmt: skip
+        fields = {name: name for name in ("mean", "sd", "low", "high", "probability")}
+        fields |= {"bits": "gain", "why": "reason"}  # what the sheet calls the other two
+        there = dict(zip(("p_answer", "cost"), further(self), strict=True))
+        fields |= {name: name for name in there if there[name]}
+        lines = (
+            (one.row, one.column, None, None, *(getattr(one, name) for name in fields.values()))
+            for one in self
+        )
+        write_table(path, [*self.names, "status", *fields], lines)
 
 
 def further(found: Iterable[Suggestion]) -> tuple[bool, bool]:
     """Whether suggestions have a probability of an answer, and whether they have a cost."""
-    pairs = [(one.chance == one.chance, one.cost == one.cost) for one in found]  # else NaN
-    return any(chance for chance, _ in pairs), any(cost for _, cost in pairs)
+    pairs = [(not isnan(one.p_answer), not isnan(one.cost)) for one in found]
+    return any(p_answer for p_answer, _ in pairs), any(cost for _, cost in pairs)
 
 
 def user() -> str:
@@ -47,6 +60,7 @@ def user() -> str:
 def check_ask(number: Any, token: str | None, expires: float | None) -> None:
     """Refuses what no ask can be asked with."""
     at_least_one("number", number)
+    real("expires", expires)
     if expires is not None and not expires > 0:
         raise CampaignError(f"expires: must be a positive number of hours, got {expires!r}")
     if token is not None and not token.strip():
@@ -58,16 +72,13 @@ def check_same(token: str, asked: dict[str, Any] | None, wanted: dict[str, Any])
     if not asked:
         return
     plain = json.loads(json.dumps(wanted))  # as it comes back from the log
+    costs = plain["costs"]
+    if costs is not None and DIGEST not in costs and asked["costs"] is not None:
+        # Their file is not there any more: what else was said of costs is compared.
+        asked = asked | {"costs": {name: asked["costs"].get(name) for name in costs}}
     differ = [name for name in plain if asked.get(name) != plain[name]]
     if differ:
         raise CampaignError(
             f"token: {token!r} was asked before with another {' and another '.join(differ)};"
             " take another token, or ask for the same"
         )
-
-
-def at_least_one(name: str, value: Any) -> None:
-    """Refuses what is not a whole number of at least one."""
-    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    if not whole or value < 1:
-        raise CampaignError(f"{name}: must be a whole number of at least 1, got {value!r}")

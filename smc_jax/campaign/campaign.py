@@ -9,11 +9,12 @@ from typing import Any, Self
 
 from smc_jax.campaign import described, predicted
 from smc_jax.campaign.answers import joined, no_records, notes_of
-from smc_jax.campaign.batch import Batch, Path, at_least_one, check_ask, check_same
+from smc_jax.campaign.arguments import at_least_one
+from smc_jax.campaign.batch import Batch, Path, check_ask, check_same
 from smc_jax.campaign.log import Added
-from smc_jax.campaign.looking import Looking
 from smc_jax.campaign.making import make_campaign
 from smc_jax.campaign.plates import Plates
+from smc_jax.campaign.reader import CampaignReader
 from smc_jax.campaign.settings import checked_settings
 from smc_jax.campaign.snapshot import Pair
 from smc_jax.campaign.storage import Conflict, TokenTaken
@@ -23,7 +24,7 @@ from smc_jax.campaign.worth import Costs
 TRIES = 100  # how often an ask begins again because another process took an entry
 
 
-class Campaign(Looking):
+class Campaign(CampaignReader):
     """One campaign in one file; several processes may ask and tell at once.
 
     Nothing that was told is ever overwritten, and the file alone reproduces what will be suggested
@@ -108,10 +109,13 @@ class Campaign(Looking):
           costs: a table of what asks cost, by row, by column or by entry. Suggestions then go by
             the worth of an ask, (value - worthless) / (cost + overhead).
           overhead: what every ask costs on top.
-          worthless: a value that is worth nothing; by default the worst one that is known.
+          worthless: a value that is worth nothing, also where answers are uncertain and nothing has
+            a cost; by default a low one of those that are known or, where that is worse, expected.
         """
         check_ask(number, token, expires)
-        closed, priced = list(closed), self._costs(costs, overhead, worthless)
+        asked_before = token is not None and self.asked(token) is not None
+        priced = self._costs(costs, overhead, worthless, may_be_gone=asked_before)
+        closed = list(closed)
         wanted: dict[str, Any] = {
             "number": int(number),
             "rows": None if rows is None else [str(one) for one in rows],
@@ -129,7 +133,7 @@ class Campaign(Looking):
             offered = now.offered(rows, columns, closed)
             worth = now.worth(offered, priced)
             fitted = self._fitted(now, refit=refit)
-            found = now.suggest(fitted, offered, number, plate, worth)
+            found, zero = now.suggest(fitted, offered, number, plate, worth)
             try:
                 recorded = self._storage.record_ask(
                     name,
@@ -144,7 +148,7 @@ class Campaign(Looking):
                 continue  # another process was faster
             if not now.ask_recorded(*recorded, found):
                 self._kept = None
-            return Batch((one for *_, one in found), name, self.names)
+            return Batch((one for *_, one in found), name, self.names, zero)
         raise CampaignError(f"ask: others took the entries {TRIES} times; ask for fewer, or later")
 
     def best(
@@ -169,12 +173,19 @@ class Campaign(Looking):
         offered = now.offered(rows, columns, closed)
         worth = now.worth(offered, self._costs(costs, overhead, worthless))
         fitted = self._fitted(now, refit=refit)
-        return [one for *_, one in now.suggest(fitted, offered, number, worth=worth)]
+        found, _ = now.suggest(fitted, offered, number, worth=worth)
+        return [one for *_, one in found]
 
     def _costs(
-        self, file: Path | None, overhead: float | None, worthless: float | None
+        self,
+        file: Path | None,
+        overhead: float | None,
+        worthless: float | None,
+        *,
+        may_be_gone: bool = False,
     ) -> Costs | None:
-        return Costs.checked(file, overhead, worthless, self._settings["policy"])
+        policy = self._settings["policy"]
+        return Costs.checked(file, overhead, worthless, policy, may_be_gone=may_be_gone)
 
     def tell(self, *answers: Path | Iterable[tuple[str, str, Any]], correct: bool = False) -> Added:
         """Adds answers, all of them or none; late ones and ones that nobody asked for are welcome.
@@ -219,7 +230,7 @@ class Campaign(Looking):
             [*own, *(tables[axis].cells if axis in tables else ())]
             for axis, own in zip((ROW, COLUMN), self.ids(), strict=True)
         ]
-        guess = predicted.read_prediction(prediction, *ids)
+        guess = predicted.read_prediction(prediction, *ids, names=self.names[:2])
         source = described.source_of(self._source, tables, guess)
         new = self._storage.describe(tables, source, guess)
         self.notes = described.notes_of(tables, new, self._storage.ids, self.names)

@@ -32,8 +32,9 @@ WORDS = {
     **dict.fromkeys(("failed", "fail", "error"), "failed"),
     "pending": "pending",
     **dict.fromkeys(("withdrawn", "cancelled", "canceled"), "withdrawn"),
-    **dict.fromkeys((NO_ANSWER, "no_answer", "unanswered"), NO_ANSWER),
+    **dict.fromkeys((NO_ANSWER, "unanswered"), NO_ANSWER),
 }
+BETWEEN_WORDS = re.compile(r"(?<=\w)[\s_-]+(?=\w)")  # blanks, or what is written in place of one
 STATUSES = {**WORDS, **dict.fromkeys(("ok", "done", "measured"), "value")}
 
 EXPONENT = r"([eE][+-]?\d+)?"
@@ -262,7 +263,7 @@ def read_cells(
     kinds, numbers, commas = ["value"] * len(texts), list(texts), []
     for i in [i for i, text in enumerate(texts) if not match(text)]:
         text = texts[i]
-        kind = WORDS.get(text.lower())
+        kind = WORDS.get(_plain(text))
         if kind == "" or (kind and statuses):
             kinds[i], numbers[i] = kind, "nan"
         elif COMMA.fullmatch(text):
@@ -282,6 +283,11 @@ def read_cells(
             f"{place(i)}: {show(texts[i])} is beyond {LARGEST:g}: write the values in other units"
         )
     return kinds, values, notes
+
+
+def _plain(word: str) -> str:
+    """A word in small letters, with one blank between its parts."""
+    return BETWEEN_WORDS.sub(" ", word.lower())
 
 
 def _complaint(text: str, statuses: bool) -> str:
@@ -310,7 +316,7 @@ def _check_commas(texts: Sequence[str], commas: list[int], place: Place, delimit
 
 def apply_statuses(words: Sequence[str], kinds: Sequence[str], place: Place) -> list[str]:
     """The kind of each line, from the word in its column `status` and the kind of its value."""
-    said = {word: STATUSES.get(word.lower()) for word in set(words)}
+    said = {word: STATUSES.get(_plain(word)) for word in set(words)}
     result = []
     for i, (word, kind) in enumerate(zip(words, kinds, strict=True)):
         status = said[word]

@@ -27,6 +27,7 @@ def _setting_flag(name: str) -> Flag:
 
 
 NEW_SETTINGS = tuple(_setting_flag(name) for name in SETTINGS if name not in ("maximise", "value"))
+PREDICTION = "a prediction of the values: a matrix with ids, or a table row,column,prediction"
 OUT = Flag("out", "the file to write")
 FLAGS = {
     "new": (
@@ -35,7 +36,7 @@ FLAGS = {
         Flag("minimise", "the column of the values, of which low ones are wanted"),
         Flag("row_features", "what is known of rows: a table by id, CSV or Parquet"),
         Flag("column_features", "what is known of columns: a table by id"),
-        Flag("prediction", "what something else predicts of the values: a table as --table takes"),
+        Flag("prediction", PREDICTION),
         *(Flag(name, told, None, kind) for name, (told, kind) in PAST.items()),
         *NEW_SETTINGS,
     ),
@@ -45,9 +46,9 @@ FLAGS = {
         Flag("only_rows", "a file with the only rows that are wanted, one id a line"),
         Flag("only_columns", "a file with the only columns that are wanted"),
         Flag("closed", "a CSV of pairs, rows or columns that are closed for now"),
-        Flag("costs", "a CSV of what asks cost, by row, column or entry: value per cost counts"),
+        Flag("costs", "a table of what asks cost, by row, column or entry: value per cost counts"),
         Flag("overhead", "what every ask costs on top of --costs (default: 0)", None, float),
-        Flag("worthless", "a value worth nothing (default: the worst known one)", None, float),
+        Flag("worthless", "a value worth nothing (default: a low known one)", None, float),
         Flag("plate", "what the entries must share: row, column, or a CSV of ids and groups"),
         Flag("token", "a name for this ask; asked again with it, the same entries come"),
         Flag("expires", "hours after which the entries are free again", None, float),
@@ -65,7 +66,7 @@ FLAGS = {
     ),
     "describe": (
         *(Flag(name, f"a table of {name} by id") for name in ("rows", "columns")),
-        Flag("prediction", "what something else predicts of the values, or of more of them"),
+        Flag("prediction", f"more entries, or other values, of {PREDICTION}"),
     ),
     "set": tuple(_setting_flag(name) for name in CHANGEABLE),
     "export": (OUT, Flag("history", "whether every answer ever told is written", False, bool)),

@@ -91,9 +91,9 @@ def _ask(given: Any, arguments: list[str]) -> None:
             overhead=given.overhead,
             worthless=given.worthless,
         )
-        policy = campaign.settings["policy"]
+        settings = campaign.settings
     print(show.suggestions(found, found.names))
-    if told := show.worth(found, policy, given.overhead, given.worthless):
+    if told := show.worth(found, settings, given.overhead, given.worthless):
         print(told)
     if len(found) < given.number:
         print(f"Only {len(found)} entries were open.")

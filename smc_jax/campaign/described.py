@@ -14,7 +14,7 @@ import numpy as np
 from smc_jax.campaign import predicted, schema
 from smc_jax.campaign.answers import note_new
 from smc_jax.campaign.cells import check_ids
-from smc_jax.campaign.predicted import Predicted
+from smc_jax.campaign.predicted import KeptPrediction
 from smc_jax.campaign.types import COLUMN, ROW, CampaignError
 from smc_jax.data.features import FeatureCells, matrix_of_columns, read_cells
 from smc_jax.data.ratings import DataError
@@ -58,7 +58,7 @@ def read_tables(
 
 
 def source_of(
-    who: str, tables: Mapping[str, FeatureCells], prediction: Predicted | None = None
+    who: str, tables: Mapping[str, FeatureCells], prediction: KeptPrediction | None = None
 ) -> str:
     """Who tells what is in some tables, for the history; there must be one."""
     sources = [one.source for one in tables.values()]
@@ -104,7 +104,7 @@ def write_described(
     database: sqlite3.Connection,
     stamp: tuple[float, str, str],
     tables: Mapping[str, FeatureCells],
-    prediction: Predicted | None = None,
+    prediction: KeptPrediction | None = None,
 ) -> dict[str, int]:
     """Adds tables by axis with their ids, and a prediction; how many ids are new, by axis."""
     known, new = {}, {}

@@ -19,7 +19,7 @@ from smc_jax.beliefs.base import Belief, parameter_draws
 from smc_jax.beliefs.held import held, held_draws
 from smc_jax.beliefs.history import History
 from smc_jax.campaign.highest import largest, optimum_of
-from smc_jax.campaign.worth import Terms
+from smc_jax.campaign.worth import Settled, Terms
 from smc_jax.model import gaussian
 from smc_jax.model.features import Features
 from smc_jax.model.parameters import Parameters
@@ -53,6 +53,7 @@ class Asked(NamedTuple):
     # [n]  What asks of the chosen entries are worth. Where it is there, what is said of the best
     # above is said of the worth of asks, not of the values of entries.
     worth: Array | None = None
+    zero: Array | None = None  # []  the value that is worth nothing
 
 
 class Survey(NamedTuple):
@@ -122,10 +123,10 @@ def _describe(
     pending: Array,
     wanted: Array,
     choice: Choice,
-    terms: Terms | None = None,
+    settled: Settled | None = None,
 ) -> Asked:
     """What is known of chosen entries of a matrix of the columns in question."""
-    worth = (lambda values: values) if terms is None else terms.worth
+    worth = (lambda values: values) if settled is None else settled.worth
     parameters, sample_key = _forecast_draws(key, belief, state)
     members = ensemble.start(sample_key, parameters, data)
     row, column = (jnp.maximum(index, 0) for index in choice)
@@ -161,7 +162,8 @@ def _describe(
         hopeful=highest(average)[0],
         best_mean=average.max(),
         optimum=average_best.mean(),
-        worth=None if terms is None else average[row, column],
+        worth=None if settled is None else average[row, column],
+        zero=None if settled is None else settled.zero,
     )
 
 
@@ -305,17 +307,16 @@ def engine(*, rank: int, fixed_noise: float | None, rule: str) -> Engine:
         data, state = data.at_columns(columns), Focused(fit, columns)
         # Named columns are summarised once, when the pending entries are known; others twice.
         offer = Offer(jnp.arange(columns.size), is_open, jnp.ones(is_open.shape))
-        seen, own = data, state
+        seen, own, settled = data, state, None
         if terms is not None:  # to the policy the zero of values is what is worth nothing
-            terms = terms.settled(_average(forecast_key, focused, state, data), is_open)
-            factor = offer.factor if terms.price is None else 1.0 / terms.price
-            offer = offer._replace(factor=factor, chance=terms.chance)
-            seen = data.relative_to(terms.zero)
-            own = Focused(fit._replace(intercepts=fit.intercepts - terms.zero), columns)
+            settled = terms.settled(_average(forecast_key, focused, state, data), is_open)
+            offer = settled.offer(offer)
+            seen = data.relative_to(settled.zero)
+            own = Focused(fit._replace(intercepts=fit.intercepts - settled.zero), columns)
         begun = policy.init(refit_key, seen, offer, own)
         fitted = policy.refit(refit_key, begun, seen, offer)
         choice = choose_several(choose_key, policy, fitted, seen, offer, pending, number)
-        known = (data, is_open, pending, wanted, choice, terms)
+        known = (data, is_open, pending, wanted, choice, settled)
         return _describe(forecast_key, focused, state, *known)
 
     mixture = predictor(belief)

@@ -7,7 +7,7 @@ from smc_jax.campaign.campaign import Campaign
 from smc_jax.campaign.log import Added
 from smc_jax.campaign.outlook import UNLIKELY
 from smc_jax.campaign.sheets import check_sheet
-from smc_jax.campaign.types import CampaignError, Status
+from smc_jax.campaign.types import NO_ANSWER, CampaignError, Status
 
 
 def next_step(campaign: Campaign, path: str, flags: str = "") -> str:
@@ -21,14 +21,20 @@ def next_step(campaign: Campaign, path: str, flags: str = "") -> str:
     sizes = campaign.sizes()
     if sizes["open"]:
         return f"smc-jax ask {path}{flags}"
+    retry = ""
+    if sizes.get(NO_ANSWER) and not campaign.settings["retry_silent"]:
+        retry = f"; smc-jax set {path} --retry-silent opens those without an answer"
     if sizes["pending"]:
         return (
             f"no entry is open; smc-jax tell {path} TABLE tells what is pending, smc-jax withdraw"
-            f" {path} TOKEN takes an ask back (smc-jax status {path} lists the tokens)"
+            f" {path} TOKEN takes an ask back (smc-jax status {path} lists the tokens){retry}"
         )
     if not sizes["known"]:
         return f"smc-jax add {path} --rows=FILE --columns=FILE, or smc-jax tell {path} TABLE"
-    return f"no entry is open; smc-jax report {path}, or smc-jax add {path} for new rows or columns"
+    return (
+        f"no entry is open; smc-jax report {path}, or smc-jax add {path} for new rows or"
+        f" columns{retry}"
+    )
 
 
 def next_sheet(campaign: Campaign, path: str) -> str:

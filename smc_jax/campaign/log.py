@@ -13,7 +13,10 @@ from smc_jax.campaign.past import Past
 from smc_jax.campaign.types import NO_ANSWER, Calibration, OpenAsk, Suggestion
 
 Pair = tuple[int, int]  # numbers of a row and of a column
-TELL_COUNTS = ("values", "repeats", "corrected", "failed", "withdrawn", "unchanged", "silent")
+TELL_COUNTS = (
+    *("values", "repeats", "corrected", "failed", "withdrawn", "unchanged"),
+    *("silent", "silent_again"),
+)
 
 
 class Added(NamedTuple):
@@ -30,6 +33,7 @@ class Added(NamedTuple):
     new_columns: int
     position: int  # of the log, afterwards
     silent: int = 0  # asks that had no answer
+    silent_again: int = 0  # of them, those of entries that had none before
 
 
 class Responses(NamedTuple):
@@ -159,7 +163,8 @@ class Tell:
         self._repeats, self._corrections = repeats, corrections
         self._told: set[Pair] = set()  # entries that this table has told a value of
         self.answers: list[tuple[int, int, str, float | None, bool]] = []
-        self.announced: dict[Pair, None] = {}  # in the order of the table
+        self.announced: dict[Pair, None] = {}  # that are pending, in the order of the table
+        self.in_vain: dict[Pair, None] = {}  # announced in this table, and no answer came
         self.tally: Counter[str] = Counter()
 
     def take(self, pair: Pair, kind: str, value: float) -> str | None:
@@ -188,8 +193,12 @@ class Tell:
         self, pair: Pair, entry: Entry, count: str, kind: str, value: float | None = None
     ) -> None:
         correction = count == "corrected"
-        # An entry that is announced and answered in one table is answered.
-        self.announced.pop(pair, None)
+        # An entry that is announced and answered in one table is answered. That it was asked is
+        # kept where no answer came: who answers is learned from it.
+        if pair in self.announced:
+            del self.announced[pair]
+            if kind == NO_ANSWER and not self._is_new:
+                self.in_vain[pair] = None
         self.answers.append((*pair, kind, value, correction))
         entry.answer(kind, value, correction)
         self.tally[count] += 1
@@ -239,7 +248,10 @@ class Tell:
         kept, and nothing is learned from them.
         """
         known = bool(entry.values) or entry.failed
+        if pair in self.announced and any(one[:2] == pair for one in self.answers):
+            return "is answered, pending and no answer in one table; tell its last line by itself."
         if entry.asked or (self._is_new and not known):
+            self.tally["silent_again"] += entry.silent
             self._answer(pair, entry, "silent", NO_ANSWER)
         elif entry.silent:
             self.tally["unchanged"] += 1
@@ -278,7 +290,8 @@ def write_tell(
     """Writes what a tell adds.
 
     There is one event for asks that had no answer, one for all other answers, and one after them
-    for what the table says is pending.
+    for what the table says is pending. Entries that the same table says were asked and had no
+    answer have an event before these: they are asked first.
 
     Args:
       database: in a transaction of the caller.
@@ -290,14 +303,20 @@ def write_tell(
     others = [one for one in tell.answers if one[2] != NO_ANSWER]
     has_new = any(new.values())
     events = {}
+
+    def add(name: str, kind: str, detail: dict[str, int]) -> None:
+        events[name] = schema.write_event(database, stamped(kind), detail)
+
+    if tell.in_vain:
+        add("in vain", "announced", {"pending": len(tell.in_vain)})
     if silent:
-        detail: dict[str, Any] = {"silent": len(silent)}
-        events[NO_ANSWER] = schema.write_event(database, stamped(NO_ANSWER), detail)
+        add(NO_ANSWER, NO_ANSWER, {"silent": len(silent)})
     if others or (has_new and not tell.announced and not silent):
-        events["told"] = schema.write_event(database, stamped("told"), dict(tell.tally))
+        of_silence = ("silent", "silent_again")
+        tally = {name: n for name, n in tell.tally.items() if name not in of_silence}
+        add("told", "told", tally)
     if tell.announced:
-        detail = {"pending": len(tell.announced)}
-        events["announced"] = schema.write_event(database, stamped("announced"), detail)
+        add("announced", "announced", {"pending": len(tell.announced)})
     if has_new:
         schema.write_ids(database, min(events.values()), new)
     database.executemany(
@@ -308,8 +327,9 @@ def write_tell(
             for answer in tell.answers
         ),
     )
-    if tell.announced:
-        nothing = [math.nan] * len(schema.OF_SUGGESTION)
-        announced = [(*pair, *nothing, "announced") for pair in tell.announced]
-        event = events["announced"]
-        schema.write_ask(database, (event, None, None, event - 1, None), announced)
+    for name, pairs in (("in vain", tell.in_vain), ("announced", tell.announced)):
+        if pairs:
+            nothing = [math.nan] * len(schema.OF_SUGGESTION)
+            lines = [(*pair, *nothing, "announced") for pair in pairs]
+            event = events[name]
+            schema.write_ask(database, (event, None, None, event - 1, None), lines)

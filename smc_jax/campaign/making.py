@@ -61,7 +61,7 @@ def make_campaign(
         list(dict.fromkeys([*known[axis], *(features[axis].cells if axis in features else ())]))
         for axis in (ROW, COLUMN)
     ]
-    guess = predicted.read_prediction(prediction, *ids)
+    guess = predicted.read_prediction(prediction, *ids, names=named_as[:2])
     Storage.create(path, wanted, who, records, features, past, guess).disconnect()
     new = {axis: len(one.cells.keys() - known[axis]) for axis, one in features.items()}
     notes = [] if records is None else list(records.notes)

@@ -92,6 +92,11 @@ def status_of(now: Snapshot, fitted: Fitted | None, survey: Survey | None) -> St
     left = matrix.open | matrix.pending
     if not left.any():
         advice = "Nothing is left to be measured."
+        if log.silent_row.size and not now.settings["retry_silent"]:
+            advice = (
+                "Nothing is left but entries without an answer; they may be asked again once the"
+                " campaign is set so (smc-jax set CAMPAIGN --retry-silent)."
+            )
         return Status(**counts, best=None, expected_gain=0.0, chance=0.0, advice=advice)
     forecast, best = fitted.forecast, _best_left(now, fitted, survey, left)
     gain = forecast.matrix.units.scale * float(np.where(left, survey.improvement, 0.0).max())

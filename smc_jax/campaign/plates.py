@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from smc_jax.campaign.asking import Batch, Offered, Proposal, propose
+from smc_jax.campaign.asking import Batch, Offered, propose
 from smc_jax.campaign.calibration import Calibrator
 from smc_jax.campaign.cells import read_grid
 from smc_jax.campaign.forecast import Forecast
@@ -111,14 +112,14 @@ def propose_plate(
     labels: Labels,
     rule: str,
     worth: Worth | None = None,
-) -> list[Proposal]:
+) -> Batch:
     """The batch of the best plate.
 
     Of the plates that have `number` open entries, or most of them if none has so many, each of a
     shortlist (by the expected values and spreads of its entries) has its batch found by the rule.
     IDS takes the plate of the least joint information ratio: the squared sum of expected shortfalls
-    over the sum of bits, each entry's given those before it. The other rules take the highest sum
-    of expected values, or of what asks are worth.
+    over the sum of bits, each entry's given those before it and times P(answer). The other rules
+    take the highest sum of expected values, or of what asks are worth.
     """
     matrix = forecast.matrix
     is_open = offered.whole(matrix.data.columns)
@@ -126,12 +127,12 @@ def propose_plate(
     if not np.isfinite(room.max()):
         raise CampaignError(NOTHING_OPEN)
     survey = forecast.survey(is_open)
-    hope = np.asarray(survey.mean + survey.sd)
+    hope = survey.mean + survey.sd
     if worth is not None:  # one zero for all plates
-        mean = np.asarray(survey.mean)
-        worth = worth.from_model(matrix, mean, is_open)
-        hope = worth.of(hope, mean, float(matrix.units.of(worth.zero)))
-    totals = labels.total(np.where(is_open, hope, -np.inf), number)
+        settled = worth.terms(matrix.units).settled(survey.mean, jnp.asarray(is_open))
+        worth = worth._replace(zero=float(matrix.units.back(settled.zero)), firm=True)
+        hope = settled.worth(hope)
+    totals = labels.total(np.where(is_open, np.asarray(hope), -np.inf), number)
     totals[room < room.max()] = -np.inf
     shortlist = [int(p) for p in np.argsort(-totals)[:SHORTLIST] if np.isfinite(totals[p])]
     whole = propose(key, forecast, offered, number, best_of, calibrator, worth=worth)
@@ -139,10 +140,10 @@ def propose_plate(
     for plate in shortlist:
         own = Offered.of(is_open & labels.mask(plate), offered.everything)
         batches.append(propose(key, forecast, own, number, best_of, calibrator, HERE, worth))
-    return min(batches, key=lambda batch: _cost(batch, whole.optimum, rule)).proposals
+    return min(batches, key=lambda batch: _ratio(batch, whole.optimum, rule))
 
 
-def _cost(batch: Batch, optimum: float, rule: str) -> tuple[bool, float]:
+def _ratio(batch: Batch, optimum: float, rule: str) -> tuple[bool, float]:
     """What the best plate has least of; a plate without shortfall is better than any other."""
     shortfall = len(batch.proposals) * optimum - batch.reward
     if rule != "ids" or shortfall <= 0.0:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from smc_jax.campaign import schema
+from smc_jax.campaign.arguments import file_named
 from smc_jax.campaign.types import COLUMN, ROW, CampaignError
 from smc_jax.data.predicted import PredictedCells, read_predicted_cells
 from smc_jax.data.ratings import DataError
@@ -22,7 +23,7 @@ MOST_CELLS = 10_000_000  # about 60 bytes each in the file
 MOST_ENTRIES = 4_000_000  # of the table: each draw of the parameters has a prediction of its own
 
 
-class Predicted(NamedTuple):
+class KeptPrediction(NamedTuple):
     """A prediction that was read from a file."""
 
     cells: PredictedCells
@@ -30,33 +31,38 @@ class Predicted(NamedTuple):
 
 
 def read_prediction(
-    path: str | PathLike[str] | None, row_ids: Sequence[str], column_ids: Sequence[str]
-) -> Predicted | None:
+    path: str | PathLike[str] | None,
+    row_ids: Sequence[str],
+    column_ids: Sequence[str],
+    *,
+    names: tuple[str, str] = (ROW, COLUMN),
+) -> KeptPrediction | None:
     """What a file predicts; None where no file is named.
 
     Args:
       path: of a matrix with ids on both sides, or of a table row, column, prediction.
       row_ids: the rows of the campaign, which tell the way round of a matrix.
       column_ids: the columns of the campaign.
+      names: what the campaign calls a row and a column.
     """
+    file_named("prediction", path)
     if path is None:
         return None
-    if not str(path).strip():
-        raise CampaignError("prediction: no file is named")
     if not row_ids or not column_ids:
         raise CampaignError(
             "prediction: the campaign has no rows and columns yet that it could be of; add them"
             " first (smc-jax add, or a table), then smc-jax describe takes it"
         )
     try:
-        return Predicted(read_predicted_cells(path, row_ids, column_ids), str(path))
+        cells = read_predicted_cells(path, row_ids, column_ids, names=names)
     except (DataError, ImportError) as error:
         raise CampaignError(f"prediction: {error}") from None
     except OSError as error:
         raise CampaignError(f"prediction: {path}: cannot be read: {error.strerror}") from None
+    return KeptPrediction(cells, str(path))
 
 
-def write_prediction(database: sqlite3.Connection, event: int, given: Predicted) -> None:
+def write_prediction(database: sqlite3.Connection, event: int, given: KeptPrediction) -> None:
     """Adds the cells of a prediction, to an event of the caller's."""
     cells = given.cells
     (before,) = database.execute("SELECT count(*) FROM predictions").fetchone()
@@ -102,7 +108,7 @@ def stored_prediction(database: sqlite3.Connection, rows: int, columns: int) -> 
     return matrix
 
 
-def note_of(given: Predicted, row_ids: Sequence[str], column_ids: Sequence[str]) -> str:
+def note_of(given: KeptPrediction, row_ids: Sequence[str], column_ids: Sequence[str]) -> str:
     """What was understood of a prediction, in one sentence."""
     rows, columns = set(row_ids), set(column_ids)
     pairs = zip(given.cells.rows, given.cells.columns, strict=True)

@@ -208,7 +208,7 @@ def _next(data: ReportData, digits: int | None) -> str:
     if not data.suggestions:
         return "<p>Nothing is pending. Ask for entries to see suggestions here.</p>"
     listed = data.suggestions[:MAX_SUGGESTIONS]
-    has_chance, has_cost = further(listed)
+    has_p_answer, has_cost = further(listed)
     bits = decimals(one.gain for one in listed)
 
     def cells(one: Suggestion) -> list[str]:
@@ -220,7 +220,7 @@ def _next(data: ReportData, digits: int | None) -> str:
             interval if np.isfinite(one.low + one.high) else NONE,
             percent(one.probability),
             number(one.gain, bits),
-            *([percent(one.chance)] if has_chance else []),
+            *([percent(one.p_answer)] if has_p_answer else []),
             *([number(one.cost, decimals([one.cost]))] if has_cost else []),
             _bdi(one.reason),
         ]
@@ -232,7 +232,7 @@ def _next(data: ReportData, digits: int | None) -> str:
         ("90&nbsp;% interval", "number"),
         ("Probability among the best, when asked", "number"),
         ("Bits, when asked", "number"),
-        *([("Probability of an answer, when asked", "number")] if has_chance else []),
+        *([("Probability of an answer, when asked", "number")] if has_p_answer else []),
         *([("Cost, when asked", "number")] if has_cost else []),
         ("Why", "why"),
     ]

@@ -16,7 +16,8 @@ from smc_jax.campaign.troubles import WAIT, in_one_line
 from smc_jax.campaign.types import NAN, CampaignError, Suggestion
 
 # The numbers of a suggestion, as a line of `suggestions` has them.
-OF_SUGGESTION = ("mean", "sd", "low", "high", "probability", "gain", "chance", "cost")
+OF_SUGGESTION = ("mean", "sd", "low", "high", "probability", "gain", "p_answer", "cost")
+COLUMN_OF = {"p_answer": "chance"}  # the columns that are called otherwise in the file
 MOST_ENTRIES = 200_000_000  # the model has a dozen bytes an entry and more in memory
 
 
@@ -250,7 +251,8 @@ def write_ask(
 ) -> None:
     """Adds a line of `asks`, and lines of `suggestions`: row, column, OF_SUGGESTION, reason."""
     database.execute("INSERT INTO asks VALUES (?, ?, ?, ?, ?)", ask)
-    names = ("event", "place", "row", "column", *OF_SUGGESTION, "reason")
+    forecast = [COLUMN_OF.get(name, name) for name in OF_SUGGESTION]
+    names = ("event", "place", "row", "column", *forecast, "reason")
     database.executemany(
         f"INSERT INTO suggestions ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})",
         ((ask[0], place, *suggestion) for place, suggestion in enumerate(suggestions)),

@@ -1,10 +1,11 @@
 """What the command line prints: tables and a plot of plain text."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from smc_jax.campaign.batch import further
+from smc_jax.campaign.batch import Batch, further
 from smc_jax.campaign.charts import shorten
 from smc_jax.campaign.log import Added
 from smc_jax.campaign.types import Calibration, OpenAsk, Prediction, Status, Suggestion
@@ -37,9 +38,9 @@ def table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 def suggestions(found: Sequence[Suggestion], names: Sequence[str]) -> str:
     """The table of an ask."""
     row, column, _ = names
-    has_chance, has_cost = further(found)
+    has_p_answer, has_cost = further(found)
     header = [row, column, "expected", "sd", "90 % interval", "P(best)", "bits"]
-    header += ["P(answer)"] * has_chance + ["cost"] * has_cost + ["why"]
+    header += ["P(answer)"] * has_p_answer + ["cost"] * has_cost + ["why"]
     lines = [
         [
             one.row,
@@ -49,7 +50,7 @@ def suggestions(found: Sequence[Suggestion], names: Sequence[str]) -> str:
             _interval(one.low, one.high),
             _percent(one.probability),
             "-" if np.isnan(one.gain) else f"{one.gain:.2f}",
-            *([_percent(one.chance)] if has_chance else []),
+            *([_percent(one.p_answer)] if has_p_answer else []),
             *([figure(one.cost)] if has_cost else []),
             one.reason,
         ]
@@ -59,21 +60,25 @@ def suggestions(found: Sequence[Suggestion], names: Sequence[str]) -> str:
 
 
 def worth(
-    found: Sequence[Suggestion], policy: str, overhead: float | None, worthless: float | None
+    found: Batch, settings: Mapping[str, Any], overhead: float | None, worthless: float | None
 ) -> str:
     """What the suggestions were chosen by, where it is not the value alone; else nothing."""
-    has_chance, has_cost = further(found)
-    if not has_chance and not has_cost:
+    has_p_answer, has_cost = further(found)
+    if not has_p_answer and not has_cost:
         return ""
     if np.isnan(found[0].mean):
         return "There is no model yet: they were chosen whatever they cost, and whoever answers."
-    above = "the worst known one" if worthless is None else figure(worthless)
-    what = f"expected value above {above}"
-    what += ", times P(answer)" if has_chance else ""
+    zero = found.worthless if worthless is None else worthless
+    above = "above" if settings["maximise"] else "better than"
+    what = f"expected value {above} {'what is worth nothing' if np.isnan(zero) else figure(zero)}"
+    what += ", times P(answer)" if has_p_answer else ""
     if has_cost:
         what += ", per cost" + (f" with {figure(overhead)} on top" if overhead else "")
-    chosen = "drawn at random" if policy == "random" else f"chosen by {what}"
-    return f"They were {chosen}; P(best) is that of the highest {what}."
+    is_random = settings["policy"] == "random"
+    chosen = "drawn at random" if is_random else f"chosen by {what}"
+    names_another = worthless is None and not is_random
+    other = " --worthless names another value that is worth nothing." * names_another
+    return f"They were {chosen}; P(best) is that of the highest {what}.{other}"
 
 
 def _percent(share: float) -> str:

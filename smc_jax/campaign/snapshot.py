@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from smc_jax.campaign.asking import Offered, Proposal, in_campaign_units, propose, room_for
+from smc_jax.campaign.asking import Batch, Offered, Proposal, in_campaign_units, propose, room_for
 from smc_jax.campaign.calibration import Calibrator
 from smc_jax.campaign.design import designed_start
 from smc_jax.campaign.forecast import FEWEST, Forecast, keys_at
@@ -19,13 +19,14 @@ from smc_jax.campaign.settings import checked_settings
 from smc_jax.campaign.silence import response_program
 from smc_jax.campaign.types import (
     COLUMN,
+    NAN,
     NO_ANSWER,
     ROW,
     CampaignError,
     Prediction,
     Suggestion,
 )
-from smc_jax.campaign.worth import Costs, Worth, worst_known
+from smc_jax.campaign.worth import Costs, Worth, low_known
 
 Pair = tuple[str | None, str | None]
 Suggested = tuple[int, int, Suggestion]  # numbers of the row and of the column, the suggestion
@@ -94,7 +95,7 @@ class Snapshot:
         return dict(zip(pairs, mean.tolist(), strict=True))
 
     @functools.cached_property
-    def chance(self) -> np.ndarray | None:
+    def p_answer(self) -> np.ndarray | None:
         """P(answer) [D, N] of the model's entries; None where every ask was answered."""
         if self.matrix.asked is None:
             return None
@@ -102,22 +103,28 @@ class Snapshot:
 
     def worth(self, offered: Offered, costs: Costs | None) -> Worth | None:
         """What asks are worth; None where it is the value of the entry alone."""
-        if costs is None and self.matrix.asked is None:
-            return None
-        matrix, cost, firm, zero = self.matrix, None, False, worst_known(self.matrix)
+        if self.matrix.asked is None:
+            if costs is None:
+                return None
+            if costs.lines is None:
+                raise CampaignError(
+                    "worthless: nothing has a cost, and every ask was answered so far, so that it"
+                    " is of no use; give costs (--costs=FILE) too, or leave it out"
+                )
+        matrix, cost, is_told, zero = self.matrix, None, False, low_known(self.matrix)
         if costs is not None:
             needed = matrix.turned(offered.whole(matrix.data.columns))
             names = (self.settings["rows"], self.settings["columns"])
             cost = costs.of(needed, self.log.row_ids, self.log.column_ids, names)
-            cost = matrix.turned(cost)
+            cost = None if cost is None else matrix.turned(cost)
             if costs.worthless is not None:
-                zero, firm = costs.worthless, True
-            if firm and matrix.known.any() and matrix.units.of(zero) >= matrix.best:
+                zero, is_told = costs.worthless, True
+            if is_told and matrix.known.any() and matrix.units.of(zero) >= matrix.best:
                 raise CampaignError(
                     f"worthless: {zero:g} is no worse than the best value so far, so that nothing"
-                    " known is worth its cost; give a worse value (--worthless)"
+                    " known is worth anything; give a worse value (--worthless)"
                 )
-        return Worth(zero, firm, self.chance, cost)
+        return Worth(zero, is_told, is_told, self.p_answer, cost)
 
     @functools.cached_property
     def _open(self) -> np.ndarray:
@@ -188,25 +195,43 @@ class Snapshot:
                 at_column = slice(*(np.searchsorted(there, column, side) for side in SIDES))
             is_open[slice(None) if row is None else row, at_column] = False
         if not is_open.any():
-            unanswered = ", or asked without an answer" if self.log.silent_row.size else ""
-            raise CampaignError(
-                f"ask: no entry is open: {matrix.known.sum()} of"
-                f" {matrix.known.size} are known, {matrix.pending.sum()} pending and"
-                f" {(matrix.blocked & ~matrix.known).sum()} failed or closed{unanswered};"
-                f" {self._opening()}"
-            )
+            raise CampaignError(f"ask: no entry is open: {self._taken()}; {self._opening()}")
         return Offered(there, is_open, int(np.count_nonzero(self._open)))
+
+    def _taken(self) -> str:
+        """Why entries of the whole campaign may not be asked, each kind counted for itself."""
+        log, matrix = self.log, self.matrix
+        left = matrix.turned(matrix.blocked & ~matrix.known & ~matrix.pending).copy()
+        counts = {}
+        for kind, entries in (
+            ("failed", (log.failed_row, log.failed_column)),
+            ("without an answer", (log.silent_row, log.silent_column)),
+        ):
+            counts[kind] = int(left[entries].sum())
+            left[entries] = False
+        counts["closed"] = int(left.sum())
+        told = [f"{number:,} {kind}" for kind, number in counts.items() if number]
+        return ", ".join(
+            [
+                f"{matrix.known.sum()} of {matrix.known.size} are known",
+                f"{matrix.pending.sum()} pending",
+                *told,
+            ]
+        )
 
     def _opening(self) -> str:
         """What to do where nothing that was wanted is open."""
         if self._open.any():
             return "relax the rows, the columns or what is closed, or add new ones"
+        retry = ""
+        if self.log.silent_row.size and not self.settings["retry_silent"]:
+            retry = ", or let those without an answer be asked again (smc-jax set --retry-silent)"
         if self.matrix.pending.any():
             return (
                 "tell what is pending (smc-jax tell), or take an ask back (smc-jax withdraw;"
-                " smc-jax status lists the tokens)"
+                f" smc-jax status lists the tokens){retry}"
             )
-        return "add rows and columns (smc-jax add), or tell a table (smc-jax tell)"
+        return f"add rows and columns (smc-jax add), or tell a table (smc-jax tell){retry}"
 
     def suggest(
         self,
@@ -215,19 +240,20 @@ class Snapshot:
         number: int,
         plate: Plates | None = None,
         worth: Worth | None = None,
-    ) -> list[Suggested]:
+    ) -> tuple[list[Suggested], float]:
         """Entries by number with their suggestions, at most `number` of those that are offered.
 
-        Without a model it is a designed start.
+        And the value that is worth nothing, NaN where nobody needs one. Without a model it is a
+        designed start.
         """
         found = self._propose(fitted, offered, number, plate, worth)
         suggestions = []
-        for one in found:
+        for one in found.proposals:
             row, column = self.matrix.place(one.row, one.column)
             forecast = one._asdict()
             forecast |= {"row": self.log.row_ids[row], "column": self.log.column_ids[column]}
             suggestions.append((row, column, Suggestion(**forecast)))
-        return suggestions
+        return suggestions, found.worthless
 
     def _propose(
         self,
@@ -236,7 +262,7 @@ class Snapshot:
         number: int,
         plate: Plates | None,
         worth: Worth | None,
-    ) -> list[Proposal]:
+    ) -> Batch:
         labels = None if plate is None else plate.labels(self.log, self.matrix)
         number = min(number, int(np.count_nonzero(offered.open)))
         if fitted is None:
@@ -247,15 +273,14 @@ class Snapshot:
             taken = self.matrix.known | self.matrix.pending
             chosen = designed_start(rng, is_open, taken, number)
             start = [Proposal.unknown(row, column, SPREAD) for row, column in chosen]
-            return [one.with_worth(worth) for one in start]
+            return Batch([one.with_worth(worth) for one in start], NAN, NAN, NAN)
         key, (forecast, calibrator) = self.keys.ask, fitted
         planned = self.settings["budget"]
         asked = int(np.count_nonzero(self.log.asked))
         best_of = number if planned is None else (planned - asked) // 2
         best_of = min(max(best_of, number), offered.everything)
         if labels is None:
-            alone = propose(key, forecast, offered, number, best_of, calibrator, worth=worth)
-            return alone.proposals
+            return propose(key, forecast, offered, number, best_of, calibrator, worth=worth)
         on_plates = (calibrator, labels, self.settings["policy"], worth)
         return propose_plate(key, forecast, offered, number, best_of, *on_plates)
 

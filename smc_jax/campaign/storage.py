@@ -16,7 +16,7 @@ from typing import Any, Self
 from smc_jax.campaign import described, log, predicted, reading, schema
 from smc_jax.campaign.log import Added, Entry, Pair, State, Tell
 from smc_jax.campaign.past import KIND, Past, write_past
-from smc_jax.campaign.predicted import Predicted
+from smc_jax.campaign.predicted import KeptPrediction
 from smc_jax.campaign.troubles import in_one_line
 from smc_jax.campaign.types import (
     COLUMN,
@@ -50,7 +50,7 @@ class Storage:
         records: Records | None = None,
         features: Mapping[str, FeatureCells] | None = None,
         past: Past | None = None,
-        prediction: Predicted | None = None,
+        prediction: KeptPrediction | None = None,
         *,
         clock: Callable[[], float] = time.time,
     ) -> Self:
@@ -211,7 +211,7 @@ class Storage:
         self,
         tables: Mapping[str, FeatureCells],
         source: str,
-        prediction: Predicted | None = None,
+        prediction: KeptPrediction | None = None,
     ) -> dict[str, int]:
         """Adds features of ids, by axis, and a prediction; how many ids of each axis are new."""
         stamp = (self._clock(), "described", source)

@@ -1,6 +1,5 @@
 """Reads what a new campaign takes over: the answers of an earlier one, or a table of history."""
 
-import math
 import time
 from os import PathLike
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from smc_jax.campaign import schema
+from smc_jax.campaign.arguments import real
 from smc_jax.campaign.past import Past, Source
 from smc_jax.campaign.settings import checked_settings
 from smc_jax.campaign.storage import Storage
@@ -46,8 +46,9 @@ def read_past(
         if prior_temper is not None:
             raise CampaignError("prior_temper: there is nothing to temper; give prior or history")
         return None
+    real("prior_temper", prior_temper)
     temper = 1.0 if prior_temper is None else prior_temper
-    if not (0.0 < temper <= 1.0 and math.isfinite(temper)):
+    if not 0.0 < temper <= 1.0:
         raise CampaignError(f"prior_temper: must be above 0 and at most 1, got {temper!r}")
     if prior is not None:
         found = _of_campaign(Path(prior), temper, names)

@@ -72,7 +72,7 @@ class Suggestion(NamedTuple):
     probability: float  # that it is among the best of what was on offer
     gain: float  # bits that the answer is expected to tell
     reason: str  # why it was chosen, one sentence
-    chance: float = NAN  # probability of an answer; NaN where it is taken for certain
+    p_answer: float = NAN  # probability of an answer; NaN where it is taken for certain
     cost: float = NAN  # what the ask costs; NaN where that was not said
 
 

@@ -6,59 +6,86 @@ compared with an ask that is not answered.
 """
 
 import hashlib
+import json
 import math
+import pathlib
 from os import PathLike
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
-from smc_jax.campaign.matrix import Matrix
+from smc_jax.campaign.arguments import file_named, finite
+from smc_jax.campaign.matrix import Matrix, Units
 from smc_jax.campaign.types import COLUMN, ROW, CampaignError
-from smc_jax.data.offered import read_costs
+from smc_jax.checks import can_be_cost
+from smc_jax.data.features import Lines, read_lines
+from smc_jax.data.offered import costs_of
 from smc_jax.data.ratings import DataError
+from smc_jax.types import Offer
 
 Path = str | PathLike[str]
-LARGEST = 1e30
+DIGEST = "sha256"  # of the cells of a table, in the description of an ask
+TENTH = 10  # one value in ten lies below the lower decile
+SELDOM = 1e-6  # no P(answer) is taken to be lower: worth is divided by it
 
 
 class Costs(NamedTuple):
-    """What asks cost, as somebody who asks says it."""
+    """What asks cost and what is worth nothing, as somebody who asks says it."""
 
-    file: Path  # of costs by row, by column or by entry
+    lines: Lines | None  # of the table by row, by column or by entry; None where nothing has a cost
+    source: str  # what errors call the table
     overhead: float = 0.0  # what every ask costs on top
-    worthless: float | None = None  # a value that is worth nothing; None: the worst that is known
+    worthless: float | None = None  # a value that is worth nothing; None: a low one that is known
+    is_gone: bool = False  # whether there was a table that cannot be read any more
 
     @classmethod
     def checked(
-        cls, file: Path | None, overhead: float | None, worthless: float | None, policy: str
+        cls,
+        file: Path | None,
+        overhead: float | None,
+        worthless: float | None,
+        policy: str,
+        *,
+        may_be_gone: bool = False,
     ) -> "Costs | None":
-        """What is given, None where no file is; refused where it makes no sense."""
+        """What is given, None where nothing is; refused where it makes no sense.
+
+        Args:
+          file: of the costs; it is read here, once.
+          overhead: what every ask costs on top.
+          worthless: a value that is worth nothing.
+          policy: of the campaign.
+          may_be_gone: whether the file need not be there.
+        """
+        file_named("costs", file)
         for name, value in (("overhead", overhead), ("worthless", worthless)):
-            if value is not None and file is None:
-                raise CampaignError(f"{name}: nothing has a cost; give costs (--costs=FILE) too")
-            if value is not None and not abs(value) <= LARGEST:
-                raise CampaignError(f"{name}: must be a finite number, got {value!r}")
-        if file is None:
-            return None
+            finite(name, value)
+        if file is None and overhead is not None:
+            raise CampaignError("overhead: nothing has a cost; give costs (--costs=FILE) too")
         if overhead is not None and overhead < 0.0:
             raise CampaignError(f"overhead: must not be negative, got {overhead!r}")
+        if file is None and worthless is None:
+            return None
         if policy == "random":
             raise CampaignError(
-                "costs: this campaign chooses at random, whatever an entry costs; set another"
-                " policy first (smc-jax set CAMPAIGN --policy=ids)"
+                f"{'worthless' if file is None else 'costs'}: this campaign chooses at random,"
+                " whatever an ask is worth; set another policy first (smc-jax set CAMPAIGN"
+                " --policy=ids)"
             )
-        return cls(file, overhead or 0.0, worthless)
+        lines = None if file is None else _read(file, may_be_gone)
+        is_gone = file is not None and lines is None
+        return cls(lines, str(file), overhead or 0.0, worthless, is_gone)
 
     def described(self) -> dict[str, Any]:
-        """What it is, as JSON can hold it."""
-        try:
-            with open(self.file, "rb") as stream:
-                digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        except OSError as error:
-            raise CampaignError(f"costs: {self.file} cannot be read ({error.strerror})") from None
-        return {"sha256": digest, "overhead": self.overhead, "worthless": self.worthless}
+        """What it is, as JSON can hold it; without the table where that is gone."""
+        found: dict[str, Any] = {"overhead": self.overhead, "worthless": self.worthless}
+        if self.is_gone:
+            return found
+        cells = None if self.lines is None else json.dumps([cells for _, cells in self.lines])
+        digest = None if cells is None else hashlib.sha256(cells.encode()).hexdigest()
+        return found | {DIGEST: digest}
 
     def of(
         self,
@@ -66,7 +93,7 @@ class Costs(NamedTuple):
         row_ids: list[str],
         column_ids: list[str],
         names: tuple[str, str] = (ROW, COLUMN),
-    ) -> np.ndarray:
+    ) -> np.ndarray | None:
         """The cost [D, N] of each ask, the overhead included; NaN where it is not needed.
 
         Args:
@@ -74,98 +101,124 @@ class Costs(NamedTuple):
           row_ids: of the campaign.
           column_ids: of the campaign.
           names: what the campaign calls a row and a column.
+
+        Returns:
+          The costs; None where nothing has a cost.
         """
+        if self.lines is None:
+            return None
         rows, columns = np.flatnonzero(needed.any(1)), np.flatnonzero(needed.any(0))
         ids = [row_ids[i] for i in rows], [column_ids[i] for i in columns]
         block = np.ix_(rows, columns)
         try:
-            found = read_costs(self.file, *ids, needed=needed[block], names=names)
-        except (DataError, OSError, ImportError) as error:
-            told = getattr(error, "strerror", None)
-            raise CampaignError(f"costs: {f'{self.file}: {told}' if told else error}") from None
+            found = costs_of(self.lines, self.source, *ids, needed=needed[block], names=names)
+        except DataError as error:
+            raise CampaignError(f"costs: {error}") from None
         costs = np.full(needed.shape, np.nan)
         costs[block] = np.where(needed[block], found + self.overhead, np.nan)
+        lowest, highest = float(np.nanmin(costs)), float(np.nanmax(costs))
+        if not can_be_cost(highest / lowest):
+            raise CampaignError(
+                f"costs: from {lowest:g} to {highest:g} they are too far apart to be compared;"
+                " close what nobody could pay (smc-jax close), or give it a lower cost"
+            )
         return costs
+
+
+def _read(file: Path, may_be_gone: bool) -> Lines | None:
+    """The lines of a table of costs; None where it is gone and may be."""
+    try:
+        return read_lines(pathlib.Path(file))
+    except OSError as error:
+        if may_be_gone:
+            return None
+        raise CampaignError(f"costs: {file} cannot be read ({error.strerror})") from None
+    except (DataError, ImportError) as error:
+        raise CampaignError(f"costs: {error}") from None
 
 
 class Worth(NamedTuple):
     """What makes the worth of an ask, in the model's orientation."""
 
     zero: float  # the value that is worth nothing, in the units of the campaign
-    # Whether that was told. If not, the lowest expected value on offer is the zero where it is
-    # worse still, so that nothing is expected to be a loss.
+    # Whether it holds as it is. If not, the lower decile of what is expected on offer is the zero
+    # where it is worse still, so that most of the offer is worth something.
     firm: bool
-    chance: np.ndarray | None  # [D, N]  of an answer; None where answers are certain
+    is_told: bool  # whether somebody told the zero: what is expected below it is then a loss
+    p_answer: np.ndarray | None  # [D, N]  of an answer; None where answers are certain
     cost: np.ndarray | None  # [D, N]  None where all asks cost the same
 
-    @property
-    def unit(self) -> float:
-        """The lowest cost of an ask."""
-        assert self.cost is not None
-        return float(np.nanmin(self.cost))
-
-    def price(self) -> np.ndarray | None:
-        """The costs [D, N] in parts of the lowest one; 1 where none is known."""
-        return None if self.cost is None else np.nan_to_num(self.cost / self.unit, nan=1.0)
-
-    def from_model(self, matrix: Matrix, mean: np.ndarray, is_open: np.ndarray) -> "Worth":
-        """The same with the zero that holds among the open entries of a matrix.
+    def terms(self, units: Units, columns: np.ndarray | None = None) -> "Terms":
+        """The same as programs take it, in the model's units and in parts of the lowest cost.
 
         Args:
-          matrix: with the units of the means.
-          mean: [D, N] expected values.
-          is_open: [D, N] bool.
+          units: of the model.
+          columns: the numbers of the columns that are offered; None: all of them.
         """
-        if self.firm or not is_open.any():
-            return self._replace(firm=True)
-        lowest = min(float(matrix.units.of(self.zero)), float(mean[is_open].min()))
-        return self._replace(zero=float(matrix.units.back(lowest)), firm=True)
 
-    def of(self, value: np.ndarray, mean: np.ndarray, zero: float) -> np.ndarray:
-        """The worth of values [D, N], in parts of the lowest cost.
+        def own(array: np.ndarray) -> Array:
+            taken = array if columns is None else array[:, columns]
+            return jnp.asarray(taken, jnp.result_type(float))
 
-        A loss is not made smaller by a higher cost: see `Terms`.
-
-        Args:
-          value: [D, N] in the model's units.
-          mean: [D, N] what is expected of the entries.
-          zero: the value that is worth nothing, in the model's units.
-        """
-        found = value - zero
-        if self.chance is not None:
-            found = self.chance * found
-        price = self.price()
-        return found if price is None else found / np.where(mean > zero, price, 1.0)
+        price, p_answer = None, None
+        if self.cost is not None:  # 1 where none is known: such an entry is not offered
+            price = own(np.nan_to_num(self.cost / np.nanmin(self.cost), nan=1.0))
+        if self.p_answer is not None:
+            p_answer = own(np.maximum(self.p_answer, SELDOM))
+        zero = jnp.asarray(units.of(self.zero), jnp.result_type(float))
+        return Terms(zero, jnp.asarray(self.firm), jnp.asarray(self.is_told), price, p_answer)
 
 
 class Terms(NamedTuple):
-    """`Worth` as programs take it, of entries that are offered: P(answer) (value - zero) / price.
-
-    An entry that is expected to be below the zero is worth as little as at the lowest price: a
-    high price would make its loss smaller.
-    """
+    """`Worth` as programs take it, of entries that are offered."""
 
     zero: Array  # []  in the model's units
-    firm: Array  # [] bool: the zero holds also where the lowest expected value is lower
+    firm: Array  # [] bool: the zero holds also where most of the offer is expected to be lower
+    is_told: Array  # [] bool: what is expected to be below the zero is a loss
     price: Array | None  # [D, C]  1 is the lowest
-    chance: Array | None  # [D, C]  of an answer
+    p_answer: Array | None  # [D, C]
 
-    def settled(self, mean: Array, is_open: Array) -> "Terms":
-        """The same for entries that are expected to be so, with the zero and the price to use."""
-        lowest = jnp.where(is_open, mean, jnp.inf).min()
-        zero = jnp.where(self.firm, self.zero, jnp.minimum(self.zero, lowest))
-        price = None if self.price is None else jnp.where(mean > zero, self.price, 1.0)
-        return self._replace(zero=zero, price=price)
+    def settled(self, mean: Array, is_open: Array) -> "Settled":
+        """What asks are worth where these are the expected values of the open entries.
+
+        An entry that is expected to be below a zero that was told is a loss, which counts as if it
+        were certain and cost the least: a high price, or a doubtful answer, would make it smaller.
+        """
+
+        def decile() -> Array:
+            ordered = jnp.sort(jnp.where(is_open, mean, jnp.inf), axis=None)
+            return ordered[(is_open.sum() - 1) // TENTH]
+
+        zero = lax.cond(self.firm, lambda: self.zero, lambda: jnp.minimum(self.zero, decile()))
+        rate = jnp.ones_like(mean) if self.p_answer is None else self.p_answer
+        rate = rate if self.price is None else rate / self.price
+        return Settled(zero, jnp.where(self.is_told & (mean <= zero), 1.0, rate), self.p_answer)
+
+
+class Settled(NamedTuple):
+    """The worth of asks as a line in the value: rate (value - zero)."""
+
+    zero: Array  # []  in the model's units
+    rate: Array  # [D, C]  P(answer) / price, 1 where an entry is expected to be a loss
+    p_answer: Array | None  # [D, C]
 
     def worth(self, value: Array) -> Array:
         """What asks of all offered entries are worth at these values [D, C]."""
-        found = value - self.zero
-        found = found if self.chance is None else self.chance * found
-        return found if self.price is None else found / self.price
+        return self.rate * (value - self.zero)
+
+    def offer(self, offer: Offer) -> Offer:
+        """An offer whose rewards, factor P(answer) (value - zero), are what asks are worth."""
+        factor = self.rate if self.p_answer is None else self.rate / self.p_answer
+        return offer._replace(factor=factor, chance=self.p_answer)
 
 
-def worst_known(matrix: Matrix) -> float:
-    """The worst value that is known, in the units of the campaign; repeated ones are averaged."""
-    if not matrix.known.any():
+def low_known(matrix: Matrix) -> float:
+    """The lower decile of the known values, in the units of the campaign, or the second worst.
+
+    A single value that is out of all proportion does not decide what is worth nothing. Repeated
+    values of an entry are averaged.
+    """
+    known = np.sort(np.asarray(matrix.data.average(), float)[matrix.known])
+    if not known.size:
         return math.nan
-    return float(matrix.units.back(np.asarray(matrix.data.average())[matrix.known].min()))
+    return float(matrix.units.back(known[-(-(known.size - 1) // TENTH)]))

@@ -26,6 +26,12 @@ def shared(tmp_path_factory):
         (lambda c: c.ask(2.5), ["number"]),
         (lambda c: c.best(-1), ["number"]),
         (lambda c: c.ask(1, expires=0.0), ["expires"]),
+        (lambda c: c.ask(1, expires="x"), ["expires: must be a number, got 'x'"]),
+        (lambda c: c.ask(1, expires=True), ["expires: must be a number, got True"]),
+        (
+            lambda c: c.describe(prediction=np.ones((9, 9))),
+            ["prediction: must be"],
+        ),
         (lambda c: c.ask(1, expires=float("nan")), ["expires"]),
         (lambda c: c.ask(1, token=" "), ["token"]),
         (lambda c: c.ask(1, columns=["T1"]), ["column 'T1'"]),

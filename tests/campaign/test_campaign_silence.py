@@ -12,7 +12,7 @@ from campaigning import TRUTH, pairs
 from commanding import dump, read, write
 from storing import ask, grid, named, refused, table, told
 
-from smc_jax.campaign import schema, silence
+from smc_jax.campaign import hints, schema, silence
 from smc_jax.campaign.campaign import Campaign
 from smc_jax.campaign.log import Responses, read_entry
 from smc_jax.campaign.matrix import matrix_of
@@ -46,7 +46,7 @@ def test_an_ask_without_an_answer_is_an_event_of_its_own(create):
     added = campaign.add(table(("a", "x", NO), ("a", "y", 2.0)), source="test")
     assert (added.silent, added.values, added.failed) == (1, 1, 0)
     kinds = campaign._database.execute("SELECT kind, detail FROM events ORDER BY event").fetchall()
-    assert kinds[-2:] == [("no answer", '{"silent": 1}'), ("told", '{"silent": 1, "values": 1}')]
+    assert kinds[-2:] == [("no answer", '{"silent": 1}'), ("told", '{"values": 1}')]
     loaded = campaign.state(0.0).log
     assert named(loaded, "silent") == [("a", "x")]
     assert named(loaded, "pending") == [("b", "z")]
@@ -117,10 +117,48 @@ def test_what_is_no_ask_without_an_answer_is_refused(create):
     assert responses(campaign) is None  # no ask of them
 
 
+@pytest.mark.parametrize("asked_before", [False, True])
+def test_an_entry_that_is_announced_without_an_answer_was_asked(create, asked_before):
+    """One table says both: the ask is written before the answer that did not come."""
+    campaign = grid(create())
+    if asked_before:
+        ask(campaign, "t", ("a", "x"))
+    lines = (("a", "x", "pending"), ("a", "x", NO), ("b", "y", "pending"), ("d", "z", 1.0))
+    added = campaign.add(table(*lines), source="test")
+    assert (added.silent, added.pending, added.values) == (1, 1, 1)
+    assert responses(campaign) == [("a", "x", False)]
+    loaded = campaign.state(0.0).log
+    assert named(loaded, "silent") == [("a", "x")]
+    assert named(loaded, "pending") == [("b", "y")]
+    kinds = [kind for (kind,) in campaign._database.execute("SELECT kind FROM events")][-4:]
+    first = "asked" if asked_before else "announced"
+    assert kinds == [first, "no answer", "told", "announced"]
+    again = campaign.add(table(*lines[1:]), source="test")
+    assert (again.unchanged, again.position) == (3, added.position)
+
+
+def test_an_order_that_one_table_cannot_tell_is_refused(create):
+    """All answers of a table that are no silence are one event, after those that are."""
+    campaign = grid(create(repeats=True))
+    ask(campaign, "t", ("a", "x"))
+    lines = (("a", "x", 1.0), ("a", "x", "pending"), ("a", "x", NO))
+    with refused("assay.csv, line 4", "in one table", "by itself"):
+        campaign.add(table(*lines), source="test")
+    campaign.add(table(*lines[:2]), source="test")
+    campaign.add(table(lines[2]), source="test")
+    assert responses(campaign) == [("a", "x", False), ("a", "x", True)]
+
+
 def test_a_first_table_may_have_some_and_teaches_nothing(tmp_path):
-    lines = table(("a", "x", NO), ("a", "y", 1.0), ("b", "x", "pending"))
+    lines = table(
+        ("a", "x", NO),
+        ("a", "y", 1.0),
+        ("b", "x", "pending"),
+        ("b", "y", "pending"),
+        ("b", "y", NO),
+    )
     with Storage.create(tmp_path / "a.campaign", {}, "test", lines) as campaign:
-        assert named(campaign.state(0.0).log, "silent") == [("a", "x")]
+        assert named(campaign.state(0.0).log, "silent") == [("a", "x"), ("b", "y")]
         assert responses(campaign) is None
         campaign.add(table(("b", "x", NO)), source="test")  # that was marked as asked
         assert responses(campaign) == [("b", "x", False)]
@@ -208,7 +246,7 @@ def test_a_file_of_format_2_is_brought_to_this_one(tmp_path, monkeypatch):
     with Storage.open(path) as campaign:
         first, other = campaign.ask_of("t")
         assert (first.mean, first.reason) == (1.0, "why")
-        assert np.isnan([first.chance, first.cost]).all()
+        assert np.isnan([first.p_answer, first.cost]).all()
         assert campaign.add(table(("a", "b", NO)), source="test").silent == 1
         assert responses(campaign) == [("a", "a", True), ("a", "b", False)]
         for change in ("UPDATE answers SET value = 1", "DELETE FROM answers"):
@@ -267,7 +305,7 @@ def test_asks_heed_who_answers(new, tmp_path):
     """Whoever never answers is asked less, though the values that are expected are the same."""
     campaign = new()
     before = campaign.ask(6, columns=["t1", "t2", "t3"], refit=False)
-    assert all(np.isnan(one.chance) for one in before)
+    assert all(np.isnan(one.p_answer) for one in before)
     assert campaign._snapshot().worth(campaign._snapshot().offered(), None) is None
     outcomes = [
         (one.row, one.column, TRUTH[one.row, one.column] if one.column == "t1" else NO)
@@ -282,21 +320,21 @@ def test_asks_heed_who_answers(new, tmp_path):
     assert campaign.status().closed == 0
     found = campaign.best(8)  # one size for all asks below: one program
     assert not set(pairs(found)) & set(silent)
-    chance = campaign._snapshot().chance.mean(0)  # by column
+    chance = campaign._snapshot().p_answer.mean(0)  # by column
     assert max(chance[int(column[1])] for _, column in silent) < chance[4:].min()
     assert all("expected value times P(answer)" in one.reason for one in found)
     # One forecast an entry, and one chance, whatever is offered with it.
     other = campaign.best(8, columns=[found[0].column])
-    same = {pair: one.chance for pair, one in zip(pairs(found), found, strict=True)}
+    same = {pair: one.p_answer for pair, one in zip(pairs(found), found, strict=True)}
     both = [one for one in other if (one.row, one.column) in same]
     assert both
-    assert all(one.chance == same[one.row, one.column] for one in both)
+    assert all(one.p_answer == same[one.row, one.column] for one in both)
     # The chance is written with the ask.
     asked = campaign.ask(8, token="again")
     assert campaign.asked("again") == list(asked)
     asked.save(tmp_path / "next.csv")
     assert [float(line["p_answer"]) for line in read(tmp_path / "next.csv")] == [
-        one.chance for one in asked
+        one.p_answer for one in asked
     ]
     # They may be asked again where the campaign is set so.
     left = campaign.sizes()["open"]
@@ -314,11 +352,45 @@ def test_asks_heed_who_answers(new, tmp_path):
         assert other._snapshot().matrix.asked is None
 
 
+def test_an_earlier_sheet_that_takes_a_new_ask_is_pointed_out(new):
+    """The sheet of the first ask is told twice, and between them its entry is asked again."""
+    campaign = new(known=[])
+    campaign.set(retry_silent=True)
+    first = campaign.ask(2)
+    sheet = [(first[0].row, first[0].column, NO)]
+    assert campaign.tell(sheet).silent_again == 0
+    assert not campaign.notes
+    campaign.tell(sheet)
+    assert not campaign.notes  # nobody asked since
+    campaign.ask(60)
+    added = campaign.tell([*sheet, (first[1].row, first[1].column, NO)])
+    assert (added.silent, added.silent_again) == (2, 1)
+    assert campaign.notes[0].startswith("1 told as no answer had none before, and were asked again")
+    assert campaign.tell([(*sheet[0][:2], 1.0)]).values == 1
+
+
+def test_where_only_entries_without_an_answer_are_left_the_setting_is_named(new):
+    campaign = new()
+    campaign.close([("d0", None), ("d1", None)])
+    first = campaign.ask(100, refit=False)
+    campaign.tell([(one.row, one.column, "failed") for one in first[:2]])
+    campaign.tell([(one.row, one.column, NO) for one in first[2:]])
+    silent = len(first) - 2
+    said = f"28 of 56 are known, 0 pending, 2 failed, {silent} without an answer, 8 closed; "
+    with refused(said, "smc-jax set --retry-silent"):
+        campaign.ask(1)
+    assert "smc-jax set CAMPAIGN --retry-silent" in campaign.status().advice
+    step = hints.next_step(campaign, "c.db")
+    assert step.endswith("; smc-jax set c.db --retry-silent opens those without an answer")
+    campaign.set(retry_silent=True)
+    assert hints.next_step(campaign, "c.db") == "smc-jax ask c.db"
+
+
 def test_without_any_nothing_is_said_of_them(new):
     campaign = new()
     assert NO not in campaign.sizes()
     now, survey, status = campaign._survey()
-    assert now.chance is None
+    assert now.p_answer is None
     page = report_html(report_data("lab", now, survey, status))
     assert "without an answer" not in page
     assert "No answer" not in page
@@ -330,7 +402,7 @@ def test_a_designed_start_shows_the_chances(new):
     campaign.tell([(one.row, one.column, NO) for one in first])
     found = campaign.best(4)
     assert not set(pairs(found)) & set(pairs(first))
-    assert all(0.0 < one.chance < 0.6 for one in found)
+    assert all(0.0 < one.p_answer < 0.6 for one in found)
 
 
 @pytest.mark.usefixtures("elsewhere")
@@ -345,7 +417,7 @@ def test_the_commands(run, fail, copy):
     assert "has the value" in fail("tell", copy, other)
     assert dump(copy) == before
     header = ("drug", "target", "activity", "status")
-    write(pathlib.Path("next.csv"), header, (*first, "", "No Answer"), (*second, "no_answer", ""))
+    write(pathlib.Path("next.csv"), header, (*first, "", "No  Answer"), (*second, "no_answer", ""))
     printed = run("tell", copy, "next.csv")
     assert "next.csv: 2 without an answer." in printed
     assert "2 known already" in run("tell", copy, "next.csv")

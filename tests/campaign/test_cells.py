@@ -1,9 +1,12 @@
 """Cells of tables as people keep them: what is a value, what is refused, and in which words."""
 
+import numpy as np
 import pytest
 from tabling import LONG, records_of, refusal
 
+from smc_jax.campaign import cells
 from smc_jax.campaign.tables import read_records
+from smc_jax.campaign.types import NO_ANSWER, CampaignError
 
 GOOD_CELLS = {
     "integer": ("4", 4.0),
@@ -201,3 +204,17 @@ def test_without_statuses_the_column_is_one_to_ignore(save):
     records = read_records(path, statuses=False)
     assert records_of(records) == [("a", "b", "value", 5.0)]
     assert "Columns that were ignored: 'status'." in records.notes
+
+
+@pytest.mark.parametrize(
+    "text", ["no answer", "no  answer", "No-Answer", "no_answer", "NO - ANSWER", "Unanswered"]
+)
+def test_no_answer_is_understood_however_its_words_are_joined(text):
+    """In a cell, and in a column of statuses."""
+    kinds, values, _ = cells.read_cells([text], str, True, ",")
+    assert kinds == [NO_ANSWER]
+    assert np.isnan(values[0])
+    assert cells.apply_statuses([text], [""], str) == [NO_ANSWER]
+    for other in ("noanswer", "no.answer", "-no answer"):
+        with pytest.raises(CampaignError):
+            cells.read_cells([other], str, True, ",")

@@ -204,6 +204,7 @@ def test_what_cannot_be_taken_over_is_refused_in_one_line(old, tmp_path):
     cases = [
         ({"prior": old, "history": same}, "^prior, history: give one of them$"),
         ({"prior_temper": 0.5}, "^prior_temper: there is nothing to temper"),
+        ({"prior": old, "prior_temper": "x"}, "^prior_temper: must be a number, got 'x'$"),
         ({"prior": old, "prior_temper": 0.0}, "^prior_temper: must be above 0 and at most 1"),
         ({"prior": old, "prior_temper": float("nan")}, "^prior_temper: must be above 0"),
         ({"prior": old, "table": same}, "^old.db: 1 of its columns are columns of the new campaig"),

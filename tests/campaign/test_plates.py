@@ -85,22 +85,22 @@ def test_the_plate_is_the_best_of_all_plates(forecasts, rule, kind):
             batches.append(entries_of(own.proposals))
     costs = [dense_cost(batch, dense, sigma, optimum, rule) for batch in batches]
     assert len(set(costs)) == len(batches) > 1
-    assert entries_of(found) == batches[costs.index(min(costs))]
-    assert all("on its plate" in one.reason for one in found)  # it is compared with these
-    on_axis = {entry[labels.axis] for entry in entries_of(found)}
+    assert entries_of(found.proposals) == batches[costs.index(min(costs))]
+    assert all("on its plate" in one.reason for one in found.proposals)
+    on_axis = {entry[labels.axis] for entry in entries_of(found.proposals)}
     assert len({labels.label[one] for one in on_axis} - {-1}) == 1
 
 
-def test_a_cost_falls_with_bits_and_rises_with_shortfall():
+def test_a_ratio_falls_with_bits_and_rises_with_shortfall():
     """A plate without shortfall comes before any other, then the highest reward."""
 
-    def cost(reward, gain, rule="ids"):
-        return plates._cost(plates.Batch([None, None], reward, gain, 3.0), 1.0, rule)
+    def ratio(reward, gain, rule="ids"):
+        return plates._ratio(plates.Batch([None, None], reward, gain, 3.0), 1.0, rule)
 
-    assert cost(1.0, 2.0) < cost(1.0, 1.0) < cost(0.0, 1.0)
-    assert cost(0.0, 4.0) == (True, 1.0)  # (2 - 0)^2 / 4
-    assert cost(2.5, 0.0) < cost(2.0, 9.0) < cost(1.99, 9.0)
-    assert cost(1.5, 0.1, "greedy") < cost(1.0, 9.0, "greedy")
+    assert ratio(1.0, 2.0) < ratio(1.0, 1.0) < ratio(0.0, 1.0)
+    assert ratio(0.0, 4.0) == (True, 1.0)  # (2 - 0)^2 / 4
+    assert ratio(2.5, 0.0) < ratio(2.0, 9.0) < ratio(1.99, 9.0)
+    assert ratio(1.5, 0.1, "greedy") < ratio(1.0, 9.0, "greedy")
 
 
 def test_a_full_plate_comes_before_a_better_one_that_is_not(forecasts):
@@ -118,12 +118,12 @@ def test_a_full_plate_comes_before_a_better_one_that_is_not(forecasts):
         patch.setattr(plates, "SHORTLIST", 1)
         left = offered(is_open)
         found = propose_plate(KEY, made["greedy"], left, 3, 4, UNKNOWN, PLATES["row"], "greedy")
-    assert sorted(entries_of(found)) == [(worst, 2), (worst, 3), (worst, 4)]
+    assert sorted(entries_of(found.proposals)) == [(worst, 2), (worst, 3), (worst, 4)]
     # One entry alone is a plate where there is no more.
     is_open[worst] = False
     left = offered(is_open)
     alone = propose_plate(KEY, made["greedy"], left, 3, 4, UNKNOWN, PLATES["row"], "greedy")
-    assert entries_of(alone) == [(best, 0)]
+    assert entries_of(alone.proposals) == [(best, 0)]
 
 
 def test_where_no_plate_is_open_it_says_so(forecasts):

@@ -89,6 +89,24 @@ def test_of_one_entry_the_last_prediction_holds_and_ids_may_come_later(files, tm
         assert database.execute("SELECT count(*) FROM predictions").fetchone()[0] == SEEN.sum() + 1
 
 
+def test_numeric_ids_lie_as_the_first_line_names_them(tmp_path):
+    """By the names that the campaign gives rows and columns; other names are not guessed."""
+    values = "".join(f"{i},{j},{i - j}\n" for i in range(3) for j in range(3))
+    (tmp_path / "values.csv").write_text("drug,target,y\n" + values)
+    scores = tmp_path / "scores.csv"
+    with Campaign.new(tmp_path / "c.db", tmp_path / "values.csv") as campaign:
+        for head, at in (("target,drug,score", (0, 1)), ("drug,target,score", (1, 0))):
+            scores.write_text(f"{head}\n1,0,7.5\n")
+            campaign.describe(prediction=scores)
+            assert campaign._storage.described().entries[at] == 7.5
+        scores.write_text("compound,protein,score\n1,0,7.5\n")
+        with pytest.raises(CampaignError, match=r"^prediction: .*alike; .* row,column,prediction$"):
+            campaign.describe(prediction=scores)
+    scores.write_text("target,drug,score\n1,0,7.5\n")
+    with Campaign.new(tmp_path / "d.db", tmp_path / "values.csv", prediction=scores) as campaign:
+        assert campaign._storage.described().entries[0, 1] == 7.5
+
+
 def test_what_the_model_gets():
     """Without a prediction nothing; one that is alike everywhere tells nothing."""
     assert forecast._coordinates(Described()).entries is None

@@ -17,6 +17,8 @@ COSTS = {
     ),
     "matrix": ("id,9,7,8,x\nb,6,4,5,1\na,3,1,2,1\n", [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]),
     "turned": ("id,b,a\n7,4,1\n8,5,2\n9,6,3\n", [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]),
+    "tabs": ("row\tcost\nb\t2\n\t\na\t1.5\n", [[1.5], [2.0]]),
+    "semicolons": ("id;9;7;8\nb;6;4;5\na;3;1;2\n;;;\n", [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]),
 }
 
 
@@ -59,6 +61,27 @@ def test_only_the_costs_that_are_needed_must_be_there(written, kind):
         read_costs(path, ROWS, COLUMNS, names=names)
 
 
+@pytest.mark.parametrize(("corner", "turned"), [("drug", False), ("Target", True), ("row", False)])
+def test_a_matrix_of_costs_is_what_its_first_cell_says(written, corner, turned):
+    """Ids of rows and of columns may be the same; where nobody says it, it is not guessed."""
+    table, names = np.array([[1.0, 2.0], [3.0, 4.0]]), ("drug", "target")
+    path = written(f"{corner},0,1\n0,1,2\n1,3,4\n")
+    found = read_costs(path, [0, 1], [0, 1], names=names)
+    np.testing.assert_array_equal(found, table.T if turned else table)
+    path = written("id,0,1\n0,1,2\n1,3,4\n")
+    with pytest.raises(DataError, match=r"line 1: its ids are .* alike; .* row,column,cost$"):
+        read_costs(path, [0, 1], [0, 1], names=names)
+    # An id that only one side has tells which way round it lies.
+    path = written("id,0,1\n0,1,2\n1,3,4\n2,5,6\n")
+    found = read_costs(path, [0, 1], [0, 1, 2], names=names)
+    np.testing.assert_array_equal(found, [[1, 3, 5], [2, 4, 6]])
+
+
+def test_costs_of_a_matrix_are_as_precise_as_those_of_a_table(written):
+    path = written("id,7,8,9\na,0.1,16777217,3\nb,1,1,1\n")
+    assert read_costs(path, ROWS, COLUMNS)[0, :2].tolist() == [0.1, 16777217.0]
+
+
 def test_a_calendar_is_found_by_id(written):
     text = "row,column,first,last\nb,,0,4\n,9,2,2\na,7,1,3\n,,5,5\nz,7,0,1\n"
     found = read_calendar(written(text), ROWS, COLUMNS)
@@ -76,7 +99,7 @@ def test_a_calendar_is_found_by_id(written):
         ("row,cost\na\n", r"line 2: 1 columns, not 2$"),
         ("name,cost\na,1\n", r"the first line must be row,cost or column,cost or"),
         ("id,7,8\na,1,2\nb,1,2\n", r"no matrix of costs with every id of the rows and columns"),
-        ("id,7,8,9\na,1,2,\nb,1,2,3\n", r"no cost of row a, column 9$"),
+        ("id,7,8,9\na,1,2,\nb,1,2,3\n", r"no cost of row a, column 9, and of 1 in all$"),
         ("row,cost\n", r"no line follows the first one$"),
     ],
 )

@@ -26,8 +26,8 @@ def test_cells_are_found_by_id(tmp_path, text):
 
 
 def test_cells_of_other_ids_can_be_had_too(tmp_path):
-    """They turn as the others do; a cell without an id is nothing's."""
-    (tmp_path / "scores.csv").write_text(";a;b;z\n7;1.5;;2\n8;;-2;\n6;;4;5\n;1;;\n")
+    """They turn as the others do; a line or a column of blanks is left out."""
+    (tmp_path / "scores.csv").write_text(";a;b;z;\n7;1.5;;2;\n8;;-2;;\n6;;4;5;NA\n;;;;\n")
     found = read_predicted_cells(tmp_path / "scores.csv", ROWS, COLUMNS)
     cells = zip(found.rows, found.columns, found.values.tolist(), strict=True)
     assert sorted(cells) == [
@@ -61,9 +61,58 @@ def test_numbers_are_ids_of_the_side_where_more_of_them_fit(tmp_path, text):
         ("drug,target,score\na,7\n", "line 2: 2 columns, not 3"),
         ("id,7,8\na,1\n", "line 2: 2 columns, not 3"),
         ("id,7,7\na,1,1\n", "line 1: an id occurs twice"),
+        ("drug,target,score\na,7,1\n,8,2\n", "line 3: an id is empty"),
+        ("drug,target,score\na,7,1\nb,,2\n", "line 3: an id is empty"),
+        ("id,7,8\na,1,2\n,3,4\n", "line 3: an id is empty"),
+        ("id,7,\na,1,2\n", "line 2: an id is empty"),
+        ("drug,target,score\n", "line 1: no line follows the first one"),
     ],
 )
 def test_what_is_no_prediction_is_refused(tmp_path, text, told):
     (tmp_path / "scores.csv").write_text(text)
     with pytest.raises(DataError, match=told):
         read_prediction(tmp_path / "scores.csv", ROWS, COLUMNS)
+    with pytest.raises(DataError, match=told):
+        read_predicted_cells(tmp_path / "scores.csv", ROWS, COLUMNS)
+
+
+NUMBERS = [(0, 1, 3.0), (1, 0, 5.0), (1, 2, 4.0)]  # ids of rows and of columns alike
+
+
+@pytest.mark.parametrize(
+    ("head", "turned"),
+    [
+        ("row,column,prediction", False),
+        ("column,row,prediction", True),
+        ("Drug,target,score", False),
+        ("target,DRUG,score", True),
+        ("target,compound,score", True),
+        ("compound,drug,score", True),
+        ("compound,target,score", False),
+    ],
+)
+def test_the_first_line_says_which_side_comes_first(tmp_path, head, turned):
+    """Also where the other way round as many entries, or more, would be found."""
+    lines = [f"{one},{other},{value}" for one, other, value in NUMBERS]
+    (tmp_path / "scores.csv").write_text("\n".join([head, *lines]) + "\n")
+    expected = np.full((3, 3), np.nan)
+    for one, other, value in NUMBERS:
+        expected[(other, one) if turned else (one, other)] = value
+    given = tmp_path / "scores.csv", range(3), range(3)
+    np.testing.assert_array_equal(read_prediction(*given, names=("drug", "target")), expected)
+    found = read_predicted_cells(*given, names=("drug", "target"))
+    pair = ("1", "0") if turned else ("0", "1")
+    assert (found.rows[0], found.columns[0]) == pair
+
+
+def test_a_matrix_is_what_its_first_cell_says(tmp_path):
+    (tmp_path / "scores.csv").write_text("target,0,1\n0,1,2\n1,3,4\n")
+    found = read_prediction(tmp_path / "scores.csv", range(2), range(2), names=("drug", "target"))
+    np.testing.assert_array_equal(found, [[1, 3], [2, 4]])
+
+
+@pytest.mark.parametrize("head", ["compound,protein,score", "row,row,score"])
+def test_numbers_without_names_are_not_guessed(tmp_path, head):
+    (tmp_path / "scores.csv").write_text(f"{head}\n0,1,3\n1,2,4\n")
+    with pytest.raises(DataError, match=r"line 1: its ids are .* alike; .* row,column,prediction$"):
+        read_prediction(tmp_path / "scores.csv", range(3), range(3))

@@ -32,7 +32,7 @@ from smc_jax.campaign.types import (
 from smc_jax.campaign.writing import write_table, write_whole
 
 
-class Looking:
+class CampaignReader:
     """A campaign in its file; nothing here changes it."""
 
     def __init__(
