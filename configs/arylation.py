@@ -15,6 +15,9 @@ hold direct_arylation/matrix_ligand-base_x_solvent-conc-temp.csv. The model is t
 
 With `:features` the model knows of each row its ligand and its base, and of each column its
 solvent, concentration and temperature, which the ids are made of.
+
+The model is fitted anew after every 3 picks: on development seeds `ids` had less regret with this
+than with 40 refits, at a tenth of the horizon and at its end.
 """
 
 from ml_collections import config_dict
@@ -32,6 +35,7 @@ def get_config(known: str = "values") -> config_dict.ConfigDict:
     config.seeds = 10
     config.rank = 10
     config.horizon = 432  # a quarter of the entries
+    config.refits = 144
     config.rows = 48
     config.columns = 36
     return ratings.knowing(config, known, FEATURES)

@@ -16,6 +16,9 @@ buchwald_hartwig/matrix_45x88_halide-base_x_additive-ligand.csv. The model is th
 
 With `:features` the model knows of each row its halide and its base, and of each column its
 additive and its ligand, which the ids are made of.
+
+The model is fitted anew after every 10 picks: on development seeds `ids` had less regret with this
+than with 40 refits, at a tenth of the horizon and at its end.
 """
 
 from ml_collections import config_dict
@@ -33,6 +36,7 @@ def get_config(known: str = "values") -> config_dict.ConfigDict:
     config.seeds = 10
     config.rank = 10
     config.horizon = 988  # a quarter of the entries that exist
+    config.refits = 100
     config.rows = 45
     config.columns = 88
     return ratings.knowing(config, known, FEATURES)

@@ -16,6 +16,9 @@ the one for ratings (configs/ratings.py).
 With `:features` the model knows 50 coordinates of the targets' sequences (kernel principal
 components of their Smith-Waterman similarity) and 1,024 fingerprint bits of the drugs, in
 davis/target_features_sw50.csv and davis/drug_features_ecfp4_1024.csv of the same folder.
+
+The model is fitted anew after every 19 picks: on development seeds `ids` had less regret with this
+than with 40 refits, at a tenth of the horizon and at its end.
 """
 
 from ml_collections import config_dict
@@ -36,6 +39,7 @@ def get_config(known: str = "values") -> config_dict.ConfigDict:
     config.seeds = 10
     config.rank = 20
     config.horizon = 3005  # a tenth of the entries
+    config.refits = 160
     config.rows = 442
     config.columns = 68
     return ratings.knowing(config, known, FEATURES)

@@ -16,6 +16,9 @@ pkis1/pkis1_matrix_pct_inhibition_1uM_clipped.csv. The model is the one for rati
 With `:features` the model knows 50 coordinates of the kinases' sequences (kernel principal
 components of their Smith-Waterman similarity) and 1,024 fingerprint bits of the compounds, in
 pkis1/target_features_sw50.csv and pkis1/compound_features_ecfp4_1024.csv.gz of the same folder.
+
+The model is fitted anew after every 20 picks: on development seeds `ids` had less regret with this
+than with 40 refits, at a tenth of the horizon and at its end.
 """
 
 from ml_collections import config_dict
@@ -36,6 +39,7 @@ def get_config(known: str = "values") -> config_dict.ConfigDict:
     config.seeds = 10
     config.rank = 20
     config.horizon = 8198  # a tenth of the entries
+    config.refits = 410
     config.rows = 224
     config.columns = 366
     return ratings.knowing(config, known, FEATURES)
