@@ -203,9 +203,9 @@ def path_of(source: str) -> Path:
     return given if given.exists() else data_folder() / given
 
 
-def unreadable(field: str, source: str, error: OSError) -> ConfigError:
+def unreadable(field: str, source: str, error: OSError) -> DataUnavailable:
     """What is wrong with a table that cannot be read, in a line that names its field."""
-    return ConfigError(f"config.{field}: cannot read {source}: {error.strerror}; {HERE}")
+    return DataUnavailable(f"config.{field}: cannot read {source}: {error.strerror}; {HERE}")
 
 
 def describe_data(config: ConfigDict) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from smc_jax.simulation.regret import paired_interval
 
 CONFIG = config_flags.DEFINE_config_file("config", "configs/jester.py", "The experiment.")
 SEEN = flags.DEFINE_list("seen", ["0.05", "0.2"], "Fractions of the entries that a fit sees.")
-GRID = flags.DEFINE_string("grid", "", "FIELD=VALUE,VALUE ... of config.model, or of config.")
+GRID = flags.DEFINE_string("grid", "", "FIELD=VALUE,VALUE ... of config.model, or features.")
 
 
 def seen_fractions() -> list[float]:

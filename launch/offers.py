@@ -16,8 +16,8 @@ from smc_jax.simulation import offers
 from smc_jax.simulation.environment import Environment
 
 TABLES: dict[str, Callable[..., Any]] = {"calendar": read_calendar, "costs": read_costs}
-# What the factories call the settings that the config has other names for.
 DURATION = 100.0  # the default, which means nothing where rows are always in stock
+# What the factories call the settings that the config has other names for.
 NAMES = {"duration": "stock_duration", "row": "row_budget", "column": "column_budget"}
 
 

@@ -4,15 +4,15 @@ python -m launch.paired --before=results/davis --after=results/davis_features
 
 Each run is a directory that launch.run left. For every policy that both have finished, the table
 has both regrets at fractions of the horizon, and after minus before over paired seeds with its 95 %
-interval, in regret and in percent of the regret before. The runs must be of the
-same data, seeds and horizon: a difference means nothing otherwise.
+interval, in regret and in percent of the regret before. Runs whose policies did not meet the same
+matrices, offers, answers and horizon are refused: a difference would mean nothing.
 """
 
 import functools
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from absl import app, flags
@@ -26,25 +26,54 @@ from smc_jax.simulation.regret import Curves, at_fractions, paired_interval
 BEFORE = flags.DEFINE_string("before", None, "The directory of a finished run.")
 AFTER = flags.DEFINE_string("after", None, "The directory of the run that is compared with it.")
 
-# What two runs must share, as `summary.json` tells it.
-SHARED = ("data", "rows", "columns", "horizon", "initial", "seeds", "true_rank")
+# What may differ between two runs: the policies, what they know, and how a run is computed. So may
+# all groups of the config but those of OF_WORLD, and of these the fields that policies alone have.
+MAY_DIFFER = (
+    *("policies", "reference", "rank", "standardise", "refits", "equalise_strength"),
+    *("row_features", "column_features", "entry_prediction", "features_checksum"),
+    *("prior", "prior_temper", "prior_checksum", "history", "vmap_width", "shard"),
+)
+OF_WORLD: dict[str, tuple[str, ...]] = {"offers": (), "silence": ("heed", "learn_value_slope")}
 
 
-def load(name: str, workdir: str) -> tuple[dict[str, Any], dict[str, Curves]]:
-    """The setting of a finished run, and the curves of its policies."""
+class Run(NamedTuple):
+    """A finished run."""
+
+    world: dict[str, Any]  # the fields that decide what every policy meets
+    curves: dict[str, Curves]
+
+
+def world_of(config: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a recorded config that decide what every policy meets, by their full names."""
+    found = {}
+    for name, value in config.items():
+        if not isinstance(value, dict):
+            if name not in MAY_DIFFER:
+                found[name] = value
+        elif name in OF_WORLD:
+            own = OF_WORLD[name]
+            found |= {f"{name}.{field}": x for field, x in value.items() if field not in own}
+    return found
+
+
+def load(name: str, workdir: str) -> Run:
+    """A finished run, by the flag that names its directory."""
+    folder = Path(workdir)
     try:
-        setting = json.loads((Path(workdir) / "summary.json").read_text())["setting"]
-        return setting, files.load_curves(Path(workdir))
+        config = json.loads((folder / "config.json").read_text())["config"]
+        summary = json.loads((folder / "summary.json").read_text())
+        told = {"best": summary["best"], "picks": summary["setting"]["horizon"]}
+        return Run(world_of(config) | told, files.load_curves(folder))
     except ConfigError:
         raise
     except (OSError, KeyError, ValueError) as error:
         raise ConfigError(f"{name}: cannot read {workdir}: {error}") from error
 
 
-def check_alike(first: dict[str, Any], second: dict[str, Any]) -> None:
-    """Refuses runs that are not of the same experiment but for what is compared."""
-    for field in SHARED:
-        one, other = first.get(field), second.get(field)
+def check_alike(before: dict[str, Any], after: dict[str, Any]) -> None:
+    """Refuses runs whose policies did not meet the same."""
+    for field in sorted({*before, *after}):
+        one, other = before.get(field), after.get(field)
         if one != other:
             raise ConfigError(f"after: it differs in {field}, which is {other} and was {one}")
 
@@ -68,9 +97,8 @@ def main(arguments: Sequence[str]) -> None:
     if not (BEFORE.value and AFTER.value):
         fail("give --before=DIR and --after=DIR, directories of finished runs")
     with one_line():
-        setting, before = load("before", BEFORE.value)
-        other, after = load("after", AFTER.value)
-        check_alike(setting, other)
+        (world, before), (other, after) = load("before", BEFORE.value), load("after", AFTER.value)
+        check_alike(world, other)
         both = [name for name in before if name in after]
         if not both:
             raise ConfigError("after: no policy has finished in both runs")
@@ -78,7 +106,10 @@ def main(arguments: Sequence[str]) -> None:
             raise ConfigError("after: pairs take two seeds at least")
         print(f"regret in {BEFORE.value}, in {AFTER.value}, and the second minus the first")
         for name in both:
-            print("\n".join(lines(name, before[name].regret, after[name].regret)))
+            if tables.comparable(before[name], after[name]):
+                print("\n".join(lines(name, before[name].regret, after[name].regret)))
+            else:
+                print(f"{name:<20}not compared: the two runs made different numbers of picks")
 
 
 if __name__ == "__main__":

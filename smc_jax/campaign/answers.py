@@ -93,9 +93,10 @@ def notes_of(
         notes.append("Nothing was told: no entry has a value yet, and none failed.")
     if added.silent_again:
         notes.append(
-            f"{added.silent_again:,} told as no answer had none before, and were asked again since:"
-            " the new asks now count as unanswered too. If the table is the sheet of the earlier"
-            " ask, tell it without these lines next time; a value may still be told of them."
+            f"{added.silent_again:,} told as no answer had been told so before, and were asked"
+            " again since: the new asks now count as unanswered too. If the table is the sheet of"
+            " the earlier ask, tell it without these lines next time; a value may still be told"
+            " of them."
         )
     rows, columns = records.row_ids + records.rows, records.column_ids + records.columns
     sides = [(names[0], ids(ROW), added.new_rows), (names[1], ids(COLUMN), added.new_columns)]

@@ -164,7 +164,8 @@ class Tell:
         self._told: set[Pair] = set()  # entries that this table has told a value of
         self.answers: list[tuple[int, int, str, float | None, bool]] = []
         self.announced: dict[Pair, None] = {}  # that are pending, in the order of the table
-        self.in_vain: dict[Pair, None] = {}  # announced in this table, and no answer came
+        self.asked_first: dict[Pair, None] = {}  # announced in this table, and then answered or not
+        self._answered: set[Pair] = set()  # the entries of `answers`
         self.tally: Counter[str] = Counter()
 
     def take(self, pair: Pair, kind: str, value: float) -> str | None:
@@ -194,11 +195,12 @@ class Tell:
     ) -> None:
         correction = count == "corrected"
         # An entry that is announced and answered in one table is answered. That it was asked is
-        # kept where no answer came: who answers is learned from it.
+        # kept: who answers is learned from asks with an answer and from asks without one.
         if pair in self.announced:
             del self.announced[pair]
-            if kind == NO_ANSWER and not self._is_new:
-                self.in_vain[pair] = None
+            if kind in ("value", NO_ANSWER) and not self._is_new:
+                self.asked_first[pair] = None
+        self._answered.add(pair)
         self.answers.append((*pair, kind, value, correction))
         entry.answer(kind, value, correction)
         self.tally[count] += 1
@@ -248,7 +250,7 @@ class Tell:
         kept, and nothing is learned from them.
         """
         known = bool(entry.values) or entry.failed
-        if pair in self.announced and any(one[:2] == pair for one in self.answers):
+        if pair in self.announced and pair in self._answered:
             return "is answered, pending and no answer in one table; tell its last line by itself."
         if entry.asked or (self._is_new and not known):
             self.tally["silent_again"] += entry.silent
@@ -290,8 +292,8 @@ def write_tell(
     """Writes what a tell adds.
 
     There is one event for asks that had no answer, one for all other answers, and one after them
-    for what the table says is pending. Entries that the same table says were asked and had no
-    answer have an event before these: they are asked first.
+    for what the table says is pending. Entries that the same table says were asked before it
+    answers them have an event before these: they are asked first.
 
     Args:
       database: in a transaction of the caller.
@@ -307,8 +309,8 @@ def write_tell(
     def add(name: str, kind: str, detail: dict[str, int]) -> None:
         events[name] = schema.write_event(database, stamped(kind), detail)
 
-    if tell.in_vain:
-        add("in vain", "announced", {"pending": len(tell.in_vain)})
+    if tell.asked_first:
+        add("asked first", "announced", {"pending": len(tell.asked_first)})
     if silent:
         add(NO_ANSWER, NO_ANSWER, {"silent": len(silent)})
     if others or (has_new and not tell.announced and not silent):
@@ -327,7 +329,7 @@ def write_tell(
             for answer in tell.answers
         ),
     )
-    for name, pairs in (("in vain", tell.in_vain), ("announced", tell.announced)):
+    for name, pairs in (("asked first", tell.asked_first), ("announced", tell.announced)):
         if pairs:
             nothing = [math.nan] * len(schema.OF_SUGGESTION)
             lines = [(*pair, *nothing, "announced") for pair in pairs]

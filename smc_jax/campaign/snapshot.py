@@ -124,7 +124,8 @@ class Snapshot:
                     f"worthless: {zero:g} is no worse than the best value so far, so that nothing"
                     " known is worth anything; give a worse value (--worthless)"
                 )
-        return Worth(zero, is_told, is_told, self.p_answer, cost)
+        by_mean = self.settings["policy"] == "greedy"
+        return Worth(zero, is_told, is_told, self.p_answer, cost, by_mean)
 
     @functools.cached_property
     def _open(self) -> np.ndarray:

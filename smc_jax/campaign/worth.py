@@ -147,6 +147,7 @@ class Worth(NamedTuple):
     is_told: bool  # whether somebody told the zero: what is expected below it is then a loss
     p_answer: np.ndarray | None  # [D, N]  of an answer; None where answers are certain
     cost: np.ndarray | None  # [D, N]  None where all asks cost the same
+    by_mean: bool = True  # whether the rule looks at expected values alone, as greedy does
 
     def terms(self, units: Units, columns: np.ndarray | None = None) -> "Terms":
         """The same as programs take it, in the model's units and in parts of the lowest cost.
@@ -166,7 +167,8 @@ class Worth(NamedTuple):
         if self.p_answer is not None:
             p_answer = own(np.maximum(self.p_answer, SELDOM))
         zero = jnp.asarray(units.of(self.zero), jnp.result_type(float))
-        return Terms(zero, jnp.asarray(self.firm), jnp.asarray(self.is_told), price, p_answer)
+        firm, is_told, by_mean = map(jnp.asarray, (self.firm, self.is_told, self.by_mean))
+        return Terms(zero, firm, is_told, by_mean, price, p_answer)
 
 
 class Terms(NamedTuple):
@@ -175,14 +177,17 @@ class Terms(NamedTuple):
     zero: Array  # []  in the model's units
     firm: Array  # [] bool: the zero holds also where most of the offer is expected to be lower
     is_told: Array  # [] bool: what is expected to be below the zero is a loss
+    by_mean: Array  # [] bool: the rule looks at expected values alone
     price: Array | None  # [D, C]  1 is the lowest
     p_answer: Array | None  # [D, C]
 
     def settled(self, mean: Array, is_open: Array) -> "Settled":
         """What asks are worth where these are the expected values of the open entries.
 
-        An entry that is expected to be below a zero that was told is a loss, which counts as if it
-        were certain and cost the least: a high price, or a doubtful answer, would make it smaller.
+        What is expected to be below a zero that was told is a loss. A high price, or a doubtful
+        answer, would make it smaller, so that it counts as if it were certain and cost the least:
+        under a rule that looks at expected values always, and under other rules, which hope for
+        more than is expected, where nothing but losses is expected on offer.
         """
 
         def decile() -> Array:
@@ -192,14 +197,17 @@ class Terms(NamedTuple):
         zero = lax.cond(self.firm, lambda: self.zero, lambda: jnp.minimum(self.zero, decile()))
         rate = jnp.ones_like(mean) if self.p_answer is None else self.p_answer
         rate = rate if self.price is None else rate / self.price
-        return Settled(zero, jnp.where(self.is_told & (mean <= zero), 1.0, rate), self.p_answer)
+        losing = mean <= zero
+        all_losing = jnp.where(is_open, losing, True).all()
+        in_full = self.is_told & losing & (self.by_mean | all_losing)
+        return Settled(zero, jnp.where(in_full, 1.0, rate), self.p_answer)
 
 
 class Settled(NamedTuple):
     """The worth of asks as a line in the value: rate (value - zero)."""
 
     zero: Array  # []  in the model's units
-    rate: Array  # [D, C]  P(answer) / price, 1 where an entry is expected to be a loss
+    rate: Array  # [D, C]  P(answer) / price, 1 where a loss counts in full
     p_answer: Array | None  # [D, C]
 
     def worth(self, value: Array) -> Array:

@@ -86,7 +86,8 @@ def _positive_moments(mean: Array) -> tuple[Array, Array]:
 def sum_of_positive(key: Array, mean: Array, number: Array) -> Array:
     """The sum [D, N] of a number [D, N] of draws of N(mean, 1), each given that it is positive.
 
-    Where the number exceeds SUMMED, the sum is a draw of the normal with its mean and variance.
+    Where the number exceeds SUMMED, the sum is a draw of the gamma distribution with its mean and
+    variance, which is positive and skewed as the sum is.
     """
 
     def one(index: Array, total: Array) -> Array:
@@ -95,9 +96,9 @@ def sum_of_positive(key: Array, mean: Array, number: Array) -> Array:
 
     def with_many(total: Array) -> Array:
         centre, variance = _positive_moments(mean)
-        z = jax.random.normal(jax.random.fold_in(key, SUMMED), mean.shape, mean.dtype)
-        normal = number * centre + jnp.sqrt(number * variance) * z
-        return jnp.where(number > SUMMED, jnp.maximum(normal, 0.0), total)
+        shape = jnp.maximum(number, 1.0) * centre**2 / variance
+        drawn = jax.random.gamma(jax.random.fold_in(key, SUMMED), shape, dtype=mean.dtype)
+        return jnp.where(number > SUMMED, drawn * variance / centre, total)
 
     most = number.max()
     rounds = jnp.minimum(jnp.ceil(most), SUMMED).astype(int)

@@ -80,7 +80,9 @@ def _unless_known(
 def _weighed(ensemble: Ensemble, outcome: Outcome) -> Ensemble:
     """The ensemble whose draws of a column weigh what they made of its answer, or of none.
 
-    What it says of the row, which other columns share, and of the value waits for the refit.
+    It is a heuristic: a refusal weighs by what a draw expects of the value, an answer by the value
+    itself, and neither by how likely the draw made that value. What the outcome says of the row,
+    which other columns share, and of the value waits for the refit.
     """
     if ensemble.log_weights is None:
         return ensemble

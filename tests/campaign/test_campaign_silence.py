@@ -365,7 +365,9 @@ def test_an_earlier_sheet_that_takes_a_new_ask_is_pointed_out(new):
     campaign.ask(60)
     added = campaign.tell([*sheet, (first[1].row, first[1].column, NO)])
     assert (added.silent, added.silent_again) == (2, 1)
-    assert campaign.notes[0].startswith("1 told as no answer had none before, and were asked again")
+    assert campaign.notes[0].startswith(
+        "1 told as no answer had been told so before, and were asked again"
+    )
     assert campaign.tell([(*sheet[0][:2], 1.0)]).values == 1
 
 
@@ -427,3 +429,14 @@ def test_the_commands(run, fail, copy):
         first,
         second,
     }
+
+
+def test_answers_and_refusals_that_one_table_announces_are_asks_alike(create):
+    """Two of three that were asked by telephone answered: who answers is learned from all three."""
+    campaign = grid(create())
+    entries = [("a", "x"), ("a", "y"), ("b", "z")]
+    told_of = [(*pair, "pending") for pair in entries]
+    told_of += [(*pair, 1.5) for pair in entries[:2]] + [(*entries[2], NO)]
+    campaign.add(table(*told_of), source="test")
+    assert responses(campaign) == [("a", "x", True), ("a", "y", True), ("b", "z", False)]
+    assert named(campaign.state(0.0).log, "pending") == []

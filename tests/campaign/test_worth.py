@@ -136,19 +136,41 @@ def test_the_worth_of_programs_is_the_formula():
             rate = (1.0 if chance is None else chance) / (
                 1.0 if cost is None else cost / cost.min()
             )
-            expected = np.where(firm & (mean <= own), 1.0, rate) * (value - own)
-            np.testing.assert_allclose(found.worth(jnp.asarray(value)), expected)
-            reward = expected_reward(found.offer(offer), jnp.asarray(value) - own)
-            np.testing.assert_allclose(reward, expected)
+            for by_mean in (True, False):
+                terms = worth._replace(by_mean=by_mean).terms(units)
+                found = terms.settled(jnp.asarray(mean), jnp.asarray(is_open))
+                full = np.where(firm & by_mean & (mean <= own), 1.0, rate)
+                np.testing.assert_allclose(found.worth(jnp.asarray(value)), full * (value - own))
+                reward = expected_reward(found.offer(offer), jnp.asarray(value) - own)
+                np.testing.assert_allclose(reward, full * (value - own))
             some = worth.terms(units, np.array([3, 1]))
             if cost is not None:
                 np.testing.assert_allclose(some.price, (cost / cost.min())[:, [3, 1]])
 
 
-def test_a_doubtful_answer_makes_no_loss_smaller(told):
+@pytest.mark.usefixtures("x64")
+def test_hope_costs_what_its_ask_costs():
+    """An upper bound, or a draw, above zero of an entry that is expected to be a loss."""
+    mean, hope = jnp.array([[-0.01, 0.5, 0.01]]), jnp.array([[0.99, 0.6, 1.01]])
+    chance, cost = np.array([[0.05, 1.0, 0.9]]), np.array([[100.0, 1.0, 2.0]])
+    worth = Worth(0.0, True, True, chance, cost, by_mean=False)
+    everything = jnp.ones((1, 3), bool)
+    settled = worth.terms(Units(0.0, 1.0, 1.0)).settled(mean, everything)
+    expected = hope * chance / cost
+    np.testing.assert_allclose(settled.worth(hope), expected)
+    offer = settled.offer(Offer(None, everything, jnp.ones((1, 3))))
+    np.testing.assert_allclose(expected_reward(offer, hope), expected)
+    # Where nothing but losses is expected, none is smaller for its cost.
+    lost = worth.terms(Units(0.0, 1.0, 1.0)).settled(mean - 1.0, everything)
+    offer = lost.offer(Offer(None, everything, jnp.ones((1, 3))))
+    np.testing.assert_allclose(expected_reward(offer, mean - 1.0), mean - 1.0)
+
+
+@pytest.mark.parametrize("by_mean", [True, False])
+def test_a_doubtful_answer_makes_no_loss_smaller(told, by_mean):
     """Where all on offer are losses the least one is chosen, whoever answers."""
     made, offered = told.made(Units(0.0, 1.0, 1.0)), Offered.of(told.open, 1)
-    worth = Worth(100.0, True, True, CHANCE, None)
+    worth = Worth(100.0, True, True, CHANCE, None, by_mean)
     found = propose(KEY, made, offered, 6, 8, UNKNOWN, worth=worth)
     order = sorted(np.argwhere(told.open).tolist(), key=lambda one: -told.mean[tuple(one)])
     assert [[one.row, one.column] for one in found.proposals] == order[:6]

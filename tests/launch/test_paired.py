@@ -2,13 +2,14 @@
 
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
 from launching import STEPS, begin
 from ml_collections import ConfigDict
 
-from launch import paired, runner, validation
+from launch import files, paired, runner, validation
 from launch.settings import ConfigError
 
 
@@ -75,9 +76,43 @@ def test_what_cannot_be_compared_is_refused_in_a_line(runs, second, told):
     assert not out
 
 
-def test_runs_of_one_seed_have_no_pairs(runs):
-    setting, curves = paired.load("before", runs / "one")
-    assert setting["seeds"] == [0, 1]
-    with pytest.raises(ConfigError, match="differs in horizon"):
-        paired.check_alike(setting, {**setting, "horizon": 1})
-    assert list(curves) == ["greedy", "random"]
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"arrivals": 3},
+        {"once": False},
+        {"first_seed": 7},
+        {"horizon": 9},
+        {"noise_variance": 0.4},
+        {"offers.row_budget": 2},
+        {"silence.lowest_rate": 0.5},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_runs_whose_policies_met_something_else_are_not_compared(runs, changes):
+    world = paired.load("before", str(runs / "one")).world
+    ((field, value),) = changes.items()
+    assert field in world
+    with pytest.raises(ConfigError, match=f"^after: it differs in {field}"):
+        paired.check_alike(world, {**world, field: value})
+
+
+def test_what_policies_know_may_differ(runs):
+    world = paired.load("before", str(runs / "one")).world
+    assert not {"rank", "row_features", "history", "silence.heed", "model"} & world.keys()
+    paired.check_alike(world, dict(world))
+
+
+def test_what_ended_at_other_picks_is_not_compared(runs, tmp_path):
+    shorter = tmp_path / "shorter"
+    shutil.copytree(runs / "two", shorter)
+    curves = files.load_curves(shorter)
+    ended = {name: one._replace(rows=one.rows.copy()) for name, one in curves.items()}
+    ended["greedy"].rows[0, -1] = -1
+    files.save_curves(shorter, ended)
+    command = [f"--before={runs / 'one'}", f"--after={shorter}"]
+    out, err = begin(*command, cwd=runs, module="launch.paired").communicate()
+    assert not err
+    first, *others = out.splitlines()[1:]
+    assert first.split()[:3] == ["greedy", "not", "compared:"]
+    assert [line.split()[0] for line in others] == 4 * ["random"]

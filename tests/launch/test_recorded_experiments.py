@@ -121,15 +121,15 @@ def test_a_grid_of_the_model_is_held_out(tmp_path):
     process = begin(
         *line,
         "--seen=0.5",
-        "--grid=loadings=gamma,signed initial_fraction=0.05",
+        "--grid=loadings=gamma,signed standardise=False",
         cwd=tmp_path,
         module="launch.heldout",
     )
     printed, complaint = process.communicate()
     assert process.returncode == 0, complaint
     first, second = printed.splitlines()[1:]
-    assert first.startswith("loadings=gamma initial_fraction=0.05")
-    assert second.startswith("loadings=signed initial_fraction=0.05")
+    assert first.startswith("loadings=gamma standardise=False")
+    assert second.startswith("loadings=signed standardise=False")
     # The second line ends with its difference from the first in percent, and the interval.
     assert "%" not in first
     gamma, signed = (float(line.split()[3]) for line in (first, second))
@@ -142,6 +142,7 @@ def test_a_grid_of_the_model_is_held_out(tmp_path):
     for wrong, named in (
         ("--seen=1.5", "seen: give fractions"),
         ("--grid=loading=1", "grid: model has no setting 'loading'"),
+        ("--grid=seeds=1,2", "grid: model has no setting 'seeds'"),
         ("--grid=common=-1.0", r"config\.model\.common"),
     ):
         process = begin(*line, wrong, cwd=tmp_path, module="launch.heldout")

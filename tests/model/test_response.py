@@ -29,7 +29,8 @@ def test_utilities_are_truncated_normals(mean):
 def test_sums_of_utilities_have_their_mean_and_variance(mean, number):
     """|z| < 4.5 for each of two over 4000 sums; entries asked once beside them are as ever.
 
-    Excess kurtosis is 6 / number at most. Two tests at 1e-5, and Kolmogorov-Smirnov at 1e-4.
+    Excess kurtosis is 6 / number at most. Two tests at 1e-5, and Kolmogorov-Smirnov at 1e-4. Sums
+    are skewed to the right by 2 / sqrt(number) at most, and by a half of the truth at least.
     """
     shape = (41, 100)
     numbers = jnp.full(shape, number).at[-1].set(1.0)
@@ -41,6 +42,8 @@ def test_sums_of_utilities_have_their_mean_and_variance(mean, number):
     assert error < 4.5 * spread / np.sqrt(sums.size)
     of_variance = np.sqrt((2.0 + 6.0 / number) / sums.size)
     assert abs(sums.var() / spread**2 - 1.0) < 4.5 * of_variance
+    skewness = float(reference.stats("s")) / np.sqrt(number)
+    assert 0.5 * skewness - 0.2 < stats.skew(sums) < 2.0 / np.sqrt(number) + 0.2
     assert stats.kstest(once, reference.cdf).pvalue > 1e-4
 
 

@@ -366,7 +366,7 @@ def weights_of(parameters, data, value):
 
 @pytest.mark.usefixtures("x64")
 def test_refusals_and_answers_weigh_the_draws_of_their_column_until_the_refit():
-    """Bayes' theorem for the draws of a column, by what each makes of the entry that was asked."""
+    """By P(answer) or P(refusal) that each draw of a column makes of the entry that was asked."""
     parameters, data, belief, offer = world()
     policy = ids(belief, draws=DRAWS, selection="two_action")
     key, value = jax.random.key(0), 1.7
