@@ -278,6 +278,11 @@ class Storage:
             schema.write_ask(database, (event, token, expires, position, fitted_at), lines)
         return event, OpenAsk(token, now, source, expires, number, number)
 
+    def sources(self) -> list[str]:
+        """Who or what told and asked something, each once."""
+        with self._reading() as database:
+            return [one for (one,) in database.execute("SELECT DISTINCT source FROM events")]
+
     def arguments_of(self, token: str) -> Any:
         """What an earlier ask was asked for."""
         with self._reading() as database:
