@@ -135,7 +135,8 @@ class CampaignReader:
         now = self._snapshot()
         fitted = self._fitted(now)
         found = None if fitted is None else outlook.survey_of(fitted)
-        return now, found, outlook.status_of(now, fitted, found)
+        status = outlook.status_of(now, fitted, found)
+        return now, found, status._replace(beforehand=self._storage.beforehand())
 
     def status(self) -> Status:
         """How many entries are known, pending and failed, and whether more still pay."""

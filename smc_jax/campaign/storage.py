@@ -207,6 +207,12 @@ class Storage:
             self._described = described.read_anew(database, self._described)
         return self._described.found
 
+    def beforehand(self) -> str | None:
+        """What is known beforehand, in one line; None where nothing is."""
+        prediction = self.described().entries
+        with self._reading() as database:
+            return described.told(database, prediction)
+
     def describe(
         self,
         tables: Mapping[str, FeatureCells],
