@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -69,6 +69,34 @@ def joined(tables: list[Records]) -> Records:
         column_ids=chained("column_ids"),
         notes=chained("notes"),
     )
+
+
+def check_sides(
+    records: Records, source: str, ids: Sequence[Collection[str]], names: Sequence[str]
+) -> None:
+    """Refuses a table whose every row is a column of the campaign, and every column a row.
+
+    A table of which one id is known on its own side, or of which one is new, is taken.
+
+    Args:
+      records: of the table.
+      source: what errors call it.
+      ids: of the rows and of the columns that the campaign has.
+      names: what a row and a column are called.
+    """
+    rows, columns = {*records.row_ids, *records.rows}, {*records.column_ids, *records.columns}
+    if not rows or not columns:
+        return
+    own_rows, own_columns = set(ids[0]), set(ids[1])
+    is_turned = rows <= own_columns and columns <= own_rows
+    if is_turned and rows.isdisjoint(own_rows) and columns.isdisjoint(own_columns):
+        row, column = names[:2]
+        raise CampaignError(
+            f"{source}: the two sides are swapped: every {row} in it is a {column} of the campaign,"
+            f" and every {column} a {row}; turn the table, so that each side has its own ids, or in"
+            f" a table of one answer a line name the columns of ids {row!r} and {column!r} as they"
+            " are"
+        )
 
 
 def no_records(rows: Iterable[str], columns: Iterable[str]) -> Records:

@@ -8,9 +8,10 @@ from os import PathLike
 from typing import Any, Self
 
 from smc_jax.campaign import described, predicted
-from smc_jax.campaign.answers import joined, no_records, notes_of
+from smc_jax.campaign.answers import check_sides, joined, no_records, notes_of
 from smc_jax.campaign.arguments import at_least_one
 from smc_jax.campaign.batch import Batch, Path, check_ask, check_same
+from smc_jax.campaign.cells import source_of
 from smc_jax.campaign.log import Added
 from smc_jax.campaign.making import make_campaign
 from smc_jax.campaign.plates import Plates
@@ -196,10 +197,17 @@ class Campaign(CampaignReader):
           *answers: tables, as for `new`; or (row, column, value), where the value is a number, or
             one of the words failed, no answer, pending and withdrawn.
           correct: whether another value of an entry replaces the earlier ones.
+
+        Raises:
+          CampaignError: a table cannot be taken, e.g. as its rows are the columns of the campaign.
         """
         files = [one for one in answers if isinstance(one, str | PathLike)]
         source = ": ".join([self._source, *(pathlib.Path(one).name for one in files)])
-        records = joined([self._read(one) for one in answers])
+        tables, ids = [self._read(one) for one in answers], self.ids()
+        for table, one in zip(tables, answers, strict=True):
+            given = source_of(one) if isinstance(one, str | PathLike) else "answers"
+            check_sides(table, given, ids, self.names)
+        records = joined(tables)
         added = self._storage.add(records, source=source, corrections=correct)
         self.notes = records.notes + notes_of(records, added, self._storage.ids, self.names)
         return added

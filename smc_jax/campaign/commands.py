@@ -18,7 +18,13 @@ from smc_jax.campaign.sheets import check_out, check_sheet
 from smc_jax.campaign.tables import read_ids, read_pairs
 from smc_jax.campaign.taking import PAST
 from smc_jax.campaign.types import COLUMN, ROW, CampaignError
-from smc_jax.campaign.writing import write_table, write_whole
+from smc_jax.campaign.writing import (
+    PICTURES,
+    REPORTS,
+    check_ending,
+    write_table,
+    write_whole,
+)
 
 
 class Command(NamedTuple):
@@ -156,7 +162,9 @@ def _predict(given: Any, arguments: list[str]) -> None:
 def _status(given: Any, arguments: list[str]) -> None:
     (path,) = arguments
     with _open(path) as campaign:
-        check_out(path, given.png, table=False)
+        if given.png is not None:
+            check_out(path, given.png, table=False)
+            check_ending(given.png, PICTURES, "a picture", "--png")
         check_out(path, given.open_asks)
         status, progress, names = campaign.status(), campaign.progress(), campaign.names
         maximise, asks = campaign.settings["maximise"], campaign.open_asks()
@@ -180,6 +188,7 @@ def _report(given: Any, arguments: list[str]) -> None:
     out = given.out or str(pathlib.Path(path).with_suffix(".html"))
     with _open(path) as campaign:
         check_out(path, out, table=False)
+        check_ending(out, REPORTS, "a page of HTML", "--out")
         campaign.report(out)
         step = hints.next_step(campaign, path)
     print(f"{out}: one file, to be opened in any browser.\nNext: {step}")

@@ -190,6 +190,27 @@ def _write_features(
         )
 
 
+def told(database: sqlite3.Connection, prediction: np.ndarray | None) -> str | None:
+    """How many ids have features, and how many entries a prediction, in one line; None of none.
+
+    Args:
+      database: of the campaign.
+      prediction: the one that holds now, NaN where there is none.
+    """
+    query = "SELECT axis, count(DISTINCT number) FROM features GROUP BY axis"
+    ids = dict(database.execute(query).fetchall())
+    sides = [
+        f"{ids[axis]:,} {axis}{'' if ids[axis] == 1 else 's'}"
+        for axis in (ROW, COLUMN)
+        if axis in ids
+    ]
+    parts = [f"features of {' and '.join(sides)}"] if sides else []
+    if prediction is not None:
+        entries = int(np.isfinite(prediction).sum())
+        parts.append(f"a prediction of {entries:,} {'entry' if entries == 1 else 'entries'}")
+    return f"known beforehand: {', '.join(parts)}" if parts else None
+
+
 class Kept(NamedTuple):
     """Features that were read, and when there are others."""
 

@@ -1,12 +1,17 @@
 """Tables of a campaign: what holds now, or everything that was ever told."""
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Any
 
+from smc_jax.campaign.cells import source_of
+from smc_jax.campaign.heads import head_of, split_names
 from smc_jax.campaign.log import Log
-from smc_jax.campaign.types import NO_ANSWER, OpenAsk, Told
+from smc_jax.campaign.types import NO_ANSWER, CampaignError, OpenAsk, Told
+
+HISTORY = ("time", "source", "correction")  # columns of an answer that was told
 
 
 def export_lines(
@@ -20,13 +25,40 @@ def export_lines(
       told: the answers to be written in place of what holds now.
     """
     if told is not None:
-        header = [*names, "status", "time", "source", "correction"]
+        header = [*names, "status", *HISTORY]
         return header, [
             (one.row, one.column, one.value, _status(one.kind), _time(one.time), one.source,
              one.correction)
             for one in told
         ]  # fmt: skip
     return [*names, "status"], list(_holding(log))
+
+
+def check_export(
+    path: str | os.PathLike[str], names: Sequence[str], sources: Iterable[str]
+) -> None:
+    """Refuses to write over a table that the campaign was told, and over all but an export.
+
+    Args:
+      path: of the table to be written.
+      names: what a row, a column and a value are called.
+      sources: who told the campaign something, with the names of the files.
+    """
+    if not os.path.isfile(path) or not os.path.getsize(path):
+        return
+    files = {os.path.basename(path), os.path.basename(os.path.realpath(path))}
+    if any(not files.isdisjoint(one.split(": ")[1:]) for one in sources):
+        raise CampaignError(
+            f"{source_of(path)}: the campaign was told a table of this name; name another file"
+            " with --out"
+        )
+    head = split_names(",".join(head_of(path)))
+    own = split_names(",".join([*names, "status"]))
+    if head[: len(own)] != own or len(head) not in (len(own), len(own) + len(HISTORY)):
+        raise CampaignError(
+            f"{source_of(path)}: the file exists, and no export wrote it; name another file with"
+            " --out, or delete this one first"
+        )
 
 
 def open_ask_lines(asks: Iterable[OpenAsk]) -> tuple[list[str], list[Sequence[Any]]]:

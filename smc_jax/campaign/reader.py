@@ -10,7 +10,7 @@ from smc_jax.campaign.answers import records_of
 from smc_jax.campaign.batch import Path, user
 from smc_jax.campaign.calibration import Calibrator
 from smc_jax.campaign.engine import Survey
-from smc_jax.campaign.exporting import export_lines
+from smc_jax.campaign.exporting import check_export, export_lines
 from smc_jax.campaign.forecast import OnFit, cache_beside, forecast, is_enough
 from smc_jax.campaign.report import report_html
 from smc_jax.campaign.reporting import report_data
@@ -29,7 +29,7 @@ from smc_jax.campaign.types import (
     Status,
     Suggestion,
 )
-from smc_jax.campaign.writing import write_table, write_whole
+from smc_jax.campaign.writing import REPORTS, check_ending, write_table, write_whole
 
 
 class CampaignReader:
@@ -135,7 +135,8 @@ class CampaignReader:
         now = self._snapshot()
         fitted = self._fitted(now)
         found = None if fitted is None else outlook.survey_of(fitted)
-        return now, found, outlook.status_of(now, fitted, found)
+        status = outlook.status_of(now, fitted, found)
+        return now, found, status._replace(beforehand=self._storage.beforehand())
 
     def status(self) -> Status:
         """How many entries are known, pending and failed, and whether more still pay."""
@@ -158,7 +159,12 @@ class CampaignReader:
         return self._snapshot().answered
 
     def report(self, path: Path) -> None:
-        """Writes one self-contained HTML page for people without Python."""
+        """Writes one self-contained HTML page for people without Python.
+
+        Args:
+          path: ends in .html or .htm.
+        """
+        check_ending(path, REPORTS, "a page of HTML")
         now, found, status = self._survey()
         data = report_data(self._storage.path.stem, now, found, status)
         write_whole(path, report_html(data).encode())
@@ -167,8 +173,9 @@ class CampaignReader:
         """Writes what is known as CSV or Parquet, from which `new` makes a campaign; no features.
 
         Args:
-          path: ends in .csv, .csv.gz or .parquet.
+          path: ends in .csv, .csv.gz or .parquet; a file that is there must be an earlier export.
           history: every answer ever told, with its time and source, in place of what holds now.
         """
+        check_export(path, self.names, self._storage.sources())
         told = self._storage.history() if history else None
         write_table(path, *export_lines(self._snapshot().log, self.names, told))

@@ -177,7 +177,10 @@ def _outlook(data: ReportData, digits: int | None) -> str:
     if status.completable is not None:
         enough = "enough" if status.completable else "not enough yet"
         parts.append(f"What is known is {enough} to complete the table.")
-    return f'<p class="note">{" ".join(parts)}</p>' if parts else ""
+    notes = [" ".join(parts)] if parts else []
+    if status.beforehand is not None:
+        notes.append(f"{status.beforehand[:1].upper()}{status.beforehand[1:]}.")
+    return "\n".join(f'<p class="note">{one}</p>' for one in notes)
 
 
 def _table(head: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]], *, label: str) -> str:

@@ -1,21 +1,18 @@
 """Files that a command is to write: refused before anything is asked, computed or recorded."""
 
-import gzip
 import os
-import re
-import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from smc_jax.campaign.campaign import Campaign
-from smc_jax.campaign.cells import import_parquet, read_grid
+from smc_jax.campaign.cells import read_grid
+from smc_jax.campaign.heads import head_of
 from smc_jax.campaign.tables import read_pairs, read_records
 from smc_jax.campaign.types import CampaignError
 from smc_jax.campaign.writing import TABLES, check_writable
 
 BESIDE = ("-wal", "-shm", "-journal", "-fit.npz")  # files that belong to a campaign
 SHEET = {"status", "bits", "why"}  # columns that every sheet of an ask has
-HEAD = 1 << 16  # bytes of a file in which its first line is looked for
 
 
 def check_out(
@@ -81,7 +78,7 @@ def _check_place(path: str, out: str, table: bool, inputs: Iterable[str | None])
 def _waiting(campaign: Campaign, out: str, token: str | None, lines: int) -> int:
     """How many lines of a sheet have no answer that the campaign knows."""
     rows, columns, value = campaign.names
-    if not {rows.lower(), columns.lower(), value.lower()} <= set(_names(out)):
+    if not {rows.lower(), columns.lower(), value.lower()} <= set(head_of(out)):
         return lines  # of another campaign
     records = read_records(out, names=campaign.names)
     said = zip(records.rows, records.columns, records.kinds, records.values.tolist(), strict=True)
@@ -109,25 +106,4 @@ def _knows(campaign: Campaign, answers: Sequence[tuple[str, str, Any]]) -> bool:
 
 def _is_sheet(path: str) -> bool:
     """Whether a file has the columns of a sheet; refuses one of which nobody can say."""
-    try:
-        return os.path.isfile(path) and set(_names(path)) >= SHEET
-    except (OSError, EOFError, ValueError, zlib.error):
-        raise CampaignError(
-            f"{path}: the file exists and is no table that can be read; name another file, or"
-            " delete this one first"
-        ) from None
-
-
-def _names(path: str) -> list[str]:
-    """The names in the first line of a table, in small letters; the rest is not read."""
-    with open(path, "rb") as stream:
-        if path.endswith(".parquet"):
-            schema = import_parquet(path).parquet.read_schema(stream)
-            return [name.strip().lower() for name in schema.names]
-        packed = stream.read(2) == b"\x1f\x8b"
-        stream.seek(0)
-        head = gzip.GzipFile(fileobj=stream).read(HEAD) if packed else stream.read(HEAD)
-    wide = head.startswith((b"\xff\xfe", b"\xfe\xff"))
-    text = head.decode("utf-16" if wide else "utf-8-sig", errors="replace")
-    first = next((line for line in text.splitlines() if re.search(r"\w", line)), "")
-    return [name.strip(' "').lower() for name in re.split("[\t;,]", first)]
+    return os.path.isfile(path) and set(head_of(path)) >= SHEET

@@ -159,6 +159,8 @@ def status(now: Status, names: Sequence[str], *, maximise: bool) -> str:
     ]
     if now.past is not None:
         lines.append(now.past)
+    if now.beforehand is not None:
+        lines.append(now.beforehand)
     if now.best_row is not None:
         kind = "highest" if maximise else "lowest"
         lines.append(

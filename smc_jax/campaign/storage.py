@@ -207,6 +207,12 @@ class Storage:
             self._described = described.read_anew(database, self._described)
         return self._described.found
 
+    def beforehand(self) -> str | None:
+        """What is known beforehand, in one line; None where nothing is."""
+        prediction = self.described().entries
+        with self._reading() as database:
+            return described.told(database, prediction)
+
     def describe(
         self,
         tables: Mapping[str, FeatureCells],
@@ -277,6 +283,11 @@ class Storage:
             event = schema.write_event(database, (now, "asked", source), detail)
             schema.write_ask(database, (event, token, expires, position, fitted_at), lines)
         return event, OpenAsk(token, now, source, expires, number, number)
+
+    def sources(self) -> list[str]:
+        """Who or what told and asked something, each once."""
+        with self._reading() as database:
+            return [one for (one,) in database.execute("SELECT DISTINCT source FROM events")]
 
     def arguments_of(self, token: str) -> Any:
         """What an earlier ask was asked for."""

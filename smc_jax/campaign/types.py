@@ -108,6 +108,7 @@ class Status(NamedTuple):
     completable: bool | None = None  # what is known completes the matrix; None where not tried
     past: str | None = None  # what was taken over from an earlier campaign or a table
     silent: int = 0  # entries that were asked without an answer
+    beforehand: str | None = None  # features, and a prediction of the values
 
 
 class Progress(NamedTuple):

@@ -14,6 +14,7 @@ from typing import Any
 from smc_jax.campaign import cells
 from smc_jax.campaign.types import CampaignError
 
+REPORTS, PICTURES = (".html", ".htm"), (".png",)
 TABLES = (".csv", ".csv.gz", ".parquet")
 
 
@@ -46,6 +47,22 @@ def _check_kind(path: str | os.PathLike[str]) -> None:
         raise CampaignError(f"{source}: end the name in .csv, .csv.gz or .parquet")
     if name.endswith(".parquet"):
         cells.import_parquet(source)
+
+
+def check_ending(
+    path: str | os.PathLike[str], endings: Sequence[str], what: str, flag: str = ""
+) -> None:
+    """Refuses a name that does not end as such a file does, which may be a table of the user.
+
+    Args:
+      path: the file.
+      endings: those that the name may have, in any case of their letters.
+      what: the file will be, for the complaint.
+      flag: the flag that gives the name, if one does.
+    """
+    if not os.fspath(path).lower().endswith(tuple(endings)):
+        named = f"{flag}={os.fspath(path)}" if flag else cells.source_of(path)
+        raise CampaignError(f"{named}: {what} is written; end the name in {' or '.join(endings)}")
 
 
 def _unwritable(source: str, error: OSError) -> CampaignError:
