@@ -7,12 +7,14 @@ import re
 import runpy
 import subprocess
 
+import numpy as np
 import pytest
 from launching import ROOT, STEPS, assert_same_curves, begin, load
 from ml_collections import ConfigDict
 
-from launch import commits, figures, plans, settings
-from launch.settings import ConfigError
+from configs import arylation, synthetic
+from launch import commits, features, figures, plans, settings, validation
+from launch.settings import ConfigError, DataUnavailable
 
 TINY = STEPS | {"policies": "greedy,random", "rank": 3, "horizon": None}
 CHANGES = TINY | {"rows": 8, "columns": 10, "refits": 3, "ids.draws": 4, "ids.bins": 4}
@@ -274,22 +276,29 @@ def test_what_there_is_not_costs_one_line(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_figures_whose_data_are_missing_are_left_out_in_a_line(tmp_path, at, monkeypatch, capsys):
+@pytest.mark.parametrize("missing", ["matrix", "features"])
+def test_figures_whose_data_are_missing_are_left_out_in_a_line(
+    tmp_path, at, monkeypatch, capsys, missing
+):
     at("abc")
     ran = []
     monkeypatch.setattr(plans, "run", lambda made: ran.extend(made) or [])
     monkeypatch.setenv("SMC_DATA_DIR", str(tmp_path))
+    config = arylation.get_config()
+    if missing == "features":
+        config = synthetic.get_config()
+        config.row_features = "no.csv"
+        ids = np.arange(config.rows), np.arange(config.columns)
+        monkeypatch.setattr(features, "ids_of", lambda config: ids)
 
-    def unavailable(*arguments):
-        raise settings.DataUnavailable("config.data: no such file")
+    def makers(workdir, **settings):
+        there = plans.Plan({}, {}, lambda summaries: None)
+        return {"there": lambda: there, "away": lambda: validation.resolve(config)}
 
-    monkeypatch.setattr(figures, "_panels", unavailable)
-    made = figures.make(tmp_path / "made", small=True)
-    assert made == ["figure1", "figure1_true_rank", "steps", "ablation", "growth"]
-    assert len(ran) == len(made)
-    told = capsys.readouterr().err.splitlines()
-    assert [line.split()[0] for line in told] == [
-        "figure2", "replay", "tables", "arrivals", "silence", "history",
-    ]  # fmt: skip
-    with pytest.raises(ConfigError, match="no such file"):
-        figures.make(tmp_path / "made", only=["arrivals"], small=True)
+    monkeypatch.setattr(figures, "makers", makers)
+    assert figures.make(tmp_path / "made", small=True) == ["there"]
+    assert len(ran) == 1
+    (told,) = capsys.readouterr().err.splitlines()
+    assert told.startswith("away is left out: config.")
+    with pytest.raises(DataUnavailable):
+        figures.make(tmp_path / "made", only=["away"], small=True)
