@@ -65,13 +65,25 @@ def multi_hot(values: Sequence[Iterable[str]], among: Iterable[str]) -> np.ndarr
 
 
 class Task(NamedTuple):
-    """One split of one table."""
+    """One split of one table; `divided` says of each value what is held out with it as a whole."""
 
     folder: str  # of its data, in the folder that SMC_DATA_DIR names
     bounds: tuple[float, float]  # what a value can be; predictions are clipped to it
     read: Callable[[Path], Split]
     row_features: Callable[[Path, Split], Features]
     column_features: Callable[[Path, Split], Features]
+    divided: Callable[[Values], np.ndarray] = lambda values: np.arange(values.values.size)
+
+
+def inner(task: Task, train: Values) -> Split:
+    """The training values split again, as the task splits all values, a tenth of them held out.
+
+    Settings are chosen with it, so that the test part is looked at once.
+    """
+    groups = np.unique(task.divided(train))
+    held = np.random.RandomState(1).permutation(groups)[: max(groups.size // 10, 1)]
+    chosen = np.isin(task.divided(train), held)
+    return Split(train.at(~chosen), train.at(chosen))
 
 
 def data_folder(named: str | os.PathLike[str] | None, task: Task) -> Path:

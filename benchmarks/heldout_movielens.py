@@ -11,6 +11,7 @@ file.
 """
 
 import gzip
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -110,6 +111,13 @@ def film_features(folder: Path, ratings: Values) -> Features:
     )
 
 
+# What the splits by users and by films hold out as a whole.
+WHOLE: dict[str, Callable[[Values], np.ndarray]] = {
+    "users": lambda ratings: ratings.column,
+    "films": lambda ratings: ratings.row,
+}
+
+
 def _task(name: str) -> Task:
     def read(folder: Path) -> Split:
         return make_split(read_ratings(folder), name)
@@ -120,6 +128,7 @@ def _task(name: str) -> Task:
         read,
         lambda folder, split: film_features(folder, split.train),
         lambda folder, split: user_features(folder, split.train),
+        **({"divided": WHOLE[name]} if name in WHOLE else {}),
     )
 
 

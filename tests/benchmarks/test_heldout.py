@@ -255,3 +255,38 @@ def test_a_sixth_of_davis_is_held_out_and_features_are_found_by_id(tmp_path):
     matrix, _ = heldout_tables.TASKS["davis"].column_features(tmp_path, split)
     # In the order of the drugs; the bit that none of them has is left out, the others are scaled.
     np.testing.assert_allclose(matrix, [[-1, -1], [-1, 1], [1, -1], [1, 1]])
+
+
+@pytest.mark.parametrize("name", ["90", "users", "films"])
+def test_settings_are_chosen_on_a_part_of_the_training_values(name):
+    train = made_up(20, 30, seen=0.5)
+    inside = heldout_data.inner(splits.TASKS[name], train)
+    entries = [{*zip(x.row, x.column, strict=True)} for x in inside]
+    assert not entries[0] & entries[1]
+    assert len(entries[0] | entries[1]) == train.values.size
+    both = {"users": (train.column, inside.test.column), "films": (train.row, inside.test.row)}
+    if name == "90":
+        assert inside.test.values.size == train.values.size // 10
+    else:  # all that there is of a tenth of them
+        every, held = both[name]
+        assert np.unique(held).size == np.unique(every).size // 10
+        assert np.isin(every, held).sum() == held.size
+
+
+def test_of_several_settings_those_that_predict_best_are_taken(tmp_path, monkeypatch, capsys):
+    errors = {"": 0.9, "common=0.0": 0.8, "offsets=True": 0.85}
+    task, asked = splits.TASKS["90"], []
+
+    def runs(study, model, seeds):
+        asked.append((study.name, *seeds))
+        text = " ".join(f"{name}={value}" for name, value in model.items())
+        return [line("smc_jax", 1000, errors[text])]
+
+    monkeypatch.setattr(heldout.Study, "runs", runs)
+    split = splits.make_split(made_up(12, 20, seen=0.5), "90", held=15)
+    study = heldout.Study(task, tmp_path, split, "90", tmp_path / "out.jsonl")
+    assert heldout.best_settings(study, list(errors)) == "common=0.0"
+    assert asked == [("90 inner", 1000)] * 3
+    assert "inner RMSE 0.9000  nothing" in capsys.readouterr().out
+    assert heldout.best_settings(study, ["offsets=True"]) == "offsets=True"
+    assert len(asked) == 3
