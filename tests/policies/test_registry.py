@@ -241,9 +241,9 @@ def test_the_papers_policies_are_fitted_as_the_paper_does():
 
 def test_what_is_set_for_an_oracle_reaches_it_whatever_it_picks_by():
     ratings = presets.ratings()
-    told = {"covariance": "second_moment", "best_of": None}
-    assert settings_among("oracle_ids", ratings.policies) == told
-    assert settings_among("oracle_greedy", ratings.policies) == {"covariance": "second_moment"}
+    told = {"covariance": "second_moment", "draws": 4}
+    assert settings_among("oracle_greedy", ratings.policies) == told
+    assert settings_among("oracle_ids", ratings.policies) == told | {"best_of": None}
     own = {"best_of": 16, "draws": 48}
     assert settings_among("mean_oracle_ids", presets.paper().policies) == own
     assert ratings.policy("oracle_ids", horizon=9).told == "second_moment"
