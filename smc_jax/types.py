@@ -1,6 +1,6 @@
 """What passes between a policy and whoever asks it: an offer, a choice, an outcome."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
@@ -36,6 +36,14 @@ class Offer(NamedTuple):
             return self._replace(open=self.open.at[row, column].set(False, mode="drop"))
         rows = jnp.arange(self.open.shape[0])[:, None]
         return self._replace(open=self.open & ~((rows == row) & (self.columns == column)))
+
+    def of(self, columns: Array) -> "Offer":
+        """Some columns [C] of a standing offer, as an offer that names them."""
+
+        def some(array: Array | None) -> Any:
+            return None if array is None else jnp.take(array, columns, axis=1, mode="clip")
+
+        return Offer(columns, some(self.open), some(self.factor), some(self.chance))
 
     def everyone(self) -> "Offer":
         """The same offer with its columns named, so that nothing that was kept is used."""

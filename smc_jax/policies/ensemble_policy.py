@@ -54,6 +54,9 @@ class Rule(NamedTuple):
     freeze: Callable[[Any, Offer], Any] = lambda summary, offer: summary
     conditioned: bool = True  # whether picks are absorbed, or the draws stay until the refit
     every_entry: bool = False  # the summary has every entry, and `choose` heeds which are open
+    # Of a summary made of `Best`s whose scores never fall with the variance of a draw: which of the
+    # columns [N] are likely to be chosen next, the largest first; None for other summaries.
+    hope: Callable[[Any], Array] | None = None
 
 
 class EnsembleState(NamedTuple):
@@ -66,7 +69,7 @@ class EnsembleState(NamedTuple):
     shared: Any  # what `share` returned at the refit; () if offers name columns
 
 
-def _summaries(rule: Rule, members: Ensemble, data: Observations, offer: Offer, shared: Any) -> Any:
+def summaries(rule: Rule, members: Ensemble, data: Observations, offer: Offer, shared: Any) -> Any:
     """The summary of every column of an offer, whose columns alone the ensemble has."""
     draws, columns = members.column.block.shape[:2]
     index = jnp.arange(columns) if offer.columns is None else offer.columns
@@ -96,12 +99,12 @@ def _summaries(rule: Rule, members: Ensemble, data: Observations, offer: Offer, 
     return each_column(of_block, (index[None], *first, *more), axis=1, width=width)
 
 
-def _survey(
+def survey(
     rule: Rule, key: Array, members: Ensemble, data: Observations, offer: Offer, part: float
 ) -> tuple[Any, Any]:
     """The summary of an offer, and what all its columns are told."""
     shared = rule.share(key, members, offer, part)
-    summary = _summaries(rule, members, data, offer, shared)
+    summary = summaries(rule, members, data, offer, shared)
     return (summary if rule.conditioned else rule.freeze(summary, offer)), shared
 
 
@@ -120,7 +123,7 @@ def _focus(
         waiting = jnp.take(pending, offer.columns, axis=1, mode="clip")
         members = _expecting(members, data, waiting)
     share_key = jax.random.wrap_key_data(state.share_key)
-    summary, shared = _survey(rule, share_key, members, data, offer, part)
+    summary, shared = survey(rule, share_key, members, data, offer, part)
     return state._replace(ensemble=members, summary=summary, shared=shared), data
 
 
@@ -139,10 +142,10 @@ def _choose_anew(
 ) -> Choice:
     """The choice from the columns that an offer names, with nothing that was kept."""
     state, _ = _focus(rule, state, data, offer)
-    return _named(rule.choose(key, state.summary, state.shared, offer), offer)
+    return by_column(rule.choose(key, state.summary, state.shared, offer), offer)
 
 
-def _named(choice: Choice, offer: Offer) -> Choice:
+def by_column(choice: Choice, offer: Offer) -> Choice:
     """The choice with the column that stands at its position in the offer."""
     row, position = choice
     return Choice(row, jnp.where(position < 0, position, offer.column_of(position)))
@@ -215,7 +218,7 @@ def _choose_several(
 
         def remake(state: EnsembleState) -> EnsembleState:
             members = ensemble.expect_all(state.ensemble, data, pending)
-            summary = _summaries(rule, members, data, offer, state.shared)
+            summary = summaries(rule, members, data, offer, state.shared)
             return state._replace(ensemble=members, summary=summary)
 
         state = lax.cond(pending.any(), remake, lambda state: state, state)
@@ -229,7 +232,7 @@ def _choose_several(
             row, n = (jnp.maximum(index, 0) for index in choice)
             members, prediction = ensemble.expect(members, row, n)
             summary = _with_column(rule, now, data, left, n, prediction)
-        return (members, summary, left.open), _named(choice, offer)
+        return (members, summary, left.open), by_column(choice, offer)
 
     start = (state.ensemble, state.summary, offer.open)
     return lax.scan(pick, start, keys_of(key, number))[1]
@@ -264,7 +267,7 @@ def ensemble_policy(belief: Belief, rule: Rule, *, draws: int = 16) -> Policy:
         state = EnsembleState(belief_state, members, jax.random.key_data(share_key), (), ())
         if offer.columns is not None:
             return state
-        summary, shared = _survey(rule, share_key, members, data, offer, 1.0)
+        summary, shared = survey(rule, share_key, members, data, offer, 1.0)
         return state._replace(summary=summary, shared=shared)
 
     def init(key: Array, data: Observations, offer: Offer, prior: Any = None) -> EnsembleState:

@@ -12,8 +12,9 @@ from smc_jax.beliefs.base import Belief
 from smc_jax.checks import at_least, one_of
 from smc_jax.policies import ensemble, information
 from smc_jax.policies.base import Best, Policy, unless_broken
-from smc_jax.policies.ensemble_policy import ColumnView, Rule, ensemble_policy
+from smc_jax.policies.ensemble_policy import ColumnView, Rule
 from smc_jax.policies.rewards import Offered, averaged, expected_gain, expected_reward
+from smc_jax.policies.screened import on_ensemble
 from smc_jax.types import Choice, Offer
 
 SCOPES = ("matrix", "covariance")
@@ -213,7 +214,8 @@ def champion_rule(gain: Gain, best_of: int) -> Rule:
         del key, offer
         return summary.choice(optimum)
 
-    return Rule(summarise, choose, optimum_rule(gain, best_of))
+    optimum = optimum_rule(gain, best_of)
+    return Rule(summarise, choose, optimum, hope=lambda summary: summary.directed.score)
 
 
 def score_rule(gain: Gain, best_of: int, *, selection: str, conditioned: bool) -> Rule:
@@ -259,6 +261,7 @@ def ids(
     best_of: int = 1,
     bins: int = 32,
     chunk: int = 1024,
+    kept: int | None = None,
 ) -> Policy:
     """IDS over S parameter draws.
 
@@ -278,6 +281,9 @@ def ids(
         explored. An entry whose mean is above R* is without regret, and picked.
       bins: the bins of the histogram gain.
       chunk: entries whose histograms are held at once.
+      kept: how many columns have their latent posteriors kept between two refits, where there are
+        too many for all; None keeps all. Choices are the same, and
+        the gain must be the gaussian one; see `policies/screened.py`.
     """
     one_of("scope", scope, SCOPES)
     one_of("gain", gain, GAINS)
@@ -290,4 +296,4 @@ def ids(
         rule = champion_rule(measure, best_of)
     else:
         rule = score_rule(measure, best_of, selection=selection, conditioned=conditioned)
-    return ensemble_policy(belief, rule, draws=draws)
+    return on_ensemble(belief, rule, draws=draws, kept=kept)

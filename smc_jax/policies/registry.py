@@ -255,7 +255,7 @@ ICF = settings_of(icf, gibbs) | {"noisy": False}
 POLICIES: dict[str, Named] = {
     "ids": pair(ids),
     "ids_without_history": _without_history("ids", pair(ids)),
-    "ids_paper": _as_in_the_paper("ids", pair(ids), **IDS_TO_THE_LETTER),
+    "ids_paper": _as_in_the_paper("ids", pair(ids), kept=None, **IDS_TO_THE_LETTER),
     "thompson": pair(thompson),
     "thompson_paper": _as_in_the_paper("thompson", pair(thompson), pool=0),
     **_told(oracle),

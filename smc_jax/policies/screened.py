@@ -1,0 +1,348 @@
+"""A rule on an ensemble of more columns than can be kept: bounds for all, a state for some.
+
+The ensemble of `ensemble_policy` has S K (K + 2) numbers for every column and passes over S D N K²
+products at a refit. Here a refit finds the latent means of all columns, some columns at a time, and
+with them a bound on the score of every entry: the variance in each draw is at most
+
+    w'C w = sum_kl C_kl w_k w_l <= sum_k w_k² a_k,   a_k = sum_l |C_kl|,
+
+since |w_k w_l| <= (w_k² + w_l²) / 2. Of each column the best bound is kept. The entry of the best
+bound of all is then found out: its column is brought into the ensemble, with its exact scores in
+place of the bounds, until the best of all columns is one that was brought. No other entry can be
+better, so that the choice is that of `ensemble_policy`.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+from jax.flatten_util import ravel_pytree
+
+from smc_jax.algebra.batching import at_once
+from smc_jax.beliefs.base import Belief, Diagnostics, parameter_draws
+from smc_jax.checks import at_least
+from smc_jax.model import gaussian
+from smc_jax.model.parameters import Parameters
+from smc_jax.observations import Observations
+from smc_jax.policies import ensemble
+from smc_jax.policies.base import Best, Policy, blank, predictor
+from smc_jax.policies.ensemble import Ensemble, Prediction
+from smc_jax.policies.ensemble_policy import (
+    ColumnView,
+    Rule,
+    by_column,
+    ensemble_policy,
+    summaries,
+    survey,
+)
+from smc_jax.types import Choice, Offer, Outcome
+
+BOUNDED = 2**20  # entries of all draws that have their bounds found at once on a CPU
+ROWS = 1024  # of these entries
+
+
+class ScreenedState(NamedTuple):
+    """The draws, the best of all N columns, and the states of P columns."""
+
+    belief: Any
+    parameters: Parameters  # leading axis S
+    column: gaussian.Column  # [S, P]  of the columns that were brought
+    kept: Array  # [P] int: which columns they are; N: none
+    place: Array  # [N] int: where among them a column is; P: nowhere
+    following: Array  # [] int: the place that is taken next
+    summary: Any  # [N]  what `Rule.summarise` says, of bounds where a column was not brought
+    shared: Any  # what `Rule.share` returned at the refit
+    sample_key: Array
+
+    def members(self) -> Ensemble:
+        """The ensemble of the columns that were brought."""
+        return Ensemble(_of_columns(self.parameters, self.kept), self.column)
+
+
+def _of_columns(parameters: Parameters, columns: Array) -> Parameters:
+    """The draws of the matrix of some columns alone."""
+    return jax.vmap(lambda one: one.at_columns(columns))(parameters)
+
+
+def _is_best(node: Any) -> bool:
+    return isinstance(node, Best)
+
+
+def _better(one: Best, other: Best) -> Best:
+    """The larger of two scores, column by column: the first where they are alike; NaN is larger."""
+    larger = (other.score > one.score) | (jnp.isnan(other.score) & ~jnp.isnan(one.score))
+    return jax.tree.map(lambda a, b: jnp.where(larger, b, a), one, other)
+
+
+def bounds_of_columns(
+    rule: Rule,
+    parameters: Parameters,
+    columns: Array,
+    data: Observations,
+    offer: Offer,
+    shared: Any,
+) -> Any:
+    """The summary of some columns [C], of bounds on the scores of their entries.
+
+    Args:
+      rule: whose scores never fall with the variance of a draw.
+      parameters: S draws of the matrix of these columns.
+      columns: which they are.
+      data: what was seen of them.
+      offer: their entries.
+      shared: what `Rule.share` returned.
+    """
+
+    def latents_of(draw: Parameters) -> tuple[Array, Array]:
+        mean, covariance = gaussian.latent_posterior(draw, data)
+        return mean.T, jnp.abs(covariance).sum(2).T  # m and a [K, C]
+
+    latents, spread = lax.map(latents_of, parameters)
+    rows = offer.open.shape[0]
+    height = min(at_once(ROWS, rows), rows)
+    noise = jax.vmap(lambda one: jnp.broadcast_to(one.noise(), columns.shape))(parameters)
+
+    def of_rows(begin: Array) -> Any:
+        def cut(array: Array) -> Array:
+            return lax.dynamic_slice_in_dim(array, begin, height)
+
+        def predicted(draw: Parameters, latents: Array, spread: Array) -> Prediction:
+            w = cut(draw.factors())
+            mean = cut(draw.expected()) + w @ latents
+            return Prediction(mean, w**2 @ spread, mean)
+
+        prediction = jax.vmap(predicted)(parameters, latents, spread)
+        entries = jax.tree.map(cut, (offer.open, offer.factor, offer.chance))
+        is_open, factor, chance = entries
+        known = (prediction, None, is_open, factor, shared, chance)  # no rule of bounds needs data
+        view = ColumnView(columns, noise, *known)  # type: ignore[arg-type]
+        axes = ColumnView(0, 1, 2, None, 1, 1, None, 1)  # type: ignore[arg-type]
+        found = jax.vmap(rule.summarise, in_axes=(axes,), out_axes=-1)(view)
+        return jax.tree.map(lambda x: x._replace(row=x.row + begin), found, is_leaf=_is_best)
+
+    def more(best: Any, begin: Array) -> tuple[Any, None]:
+        return jax.tree.map(_better, best, of_rows(begin), is_leaf=_is_best), None
+
+    begins = jnp.minimum(height * jnp.arange(-(-rows // height)), rows - height)
+    return lax.scan(more, of_rows(begins[0]), begins[1:])[0]
+
+
+def bounds(
+    rule: Rule, parameters: Parameters, data: Observations, offer: Offer, shared: Any
+) -> Any:
+    """The summary of all columns [N], of bounds, some columns at a time."""
+    draws, rows, columns = parameters.sigma.shape[0], data.rows, data.columns
+    on_cpu = max(BOUNDED // (draws * min(ROWS, rows)), 1)
+    width = min(at_once(on_cpu, columns), columns)
+    starts = jnp.minimum(width * jnp.arange(-(-columns // width)), columns - width)
+    blocks = starts[:, None] + jnp.arange(width)
+
+    def of_block(some: Array) -> Any:
+        own, seen = _of_columns(parameters, some), data.at_columns(some)
+        return bounds_of_columns(rule, own, some, seen, offer.of(some), shared)
+
+    found = lax.map(of_block, blocks)  # [blocks, width]
+    return jax.tree.map(
+        lambda x: jnp.zeros(columns, x.dtype).at[blocks.ravel()].set(x.ravel()), found
+    )
+
+
+def brought(
+    rule: Rule, state: ScreenedState, columns: Array, data: Observations, offer: Offer
+) -> ScreenedState:
+    """The state with some columns [B] in the ensemble, in place of those that came first.
+
+    A column that is there already is found anew; N stands for none.
+    """
+    places = state.place.shape[0], state.kept.shape[0]
+    found = _found(state, columns, data)
+    summary = summaries(rule, found, data.at_columns(columns), offer.of(columns), state.shared)
+    there = columns < places[0]
+    # Where they go: those that are there stay where they are.
+    now = state.place.at[columns].get(mode="fill", fill_value=places[1])
+    new = there & (now == places[1])
+    turn = (state.following + jnp.cumsum(new) - 1) % places[1]
+    to = jnp.where(new, turn, now)
+    gone = jnp.where(new, state.kept[turn], places[0])
+    place = state.place.at[gone].set(places[1], mode="drop").at[columns].set(to, mode="drop")
+    kept = state.kept.at[to].set(columns, mode="drop")
+    block = state.column.block.at[:, to].set(found.column.block, mode="drop")
+    merged = jax.tree.map(
+        lambda every, own: every.at[columns].set(own, mode="drop"), state.summary, summary
+    )
+    following = (state.following + new.sum()) % places[1]
+    return state._replace(
+        column=gaussian.Column(block), kept=kept, place=place, following=following, summary=merged
+    )
+
+
+def _found(state: ScreenedState, columns: Array, data: Observations) -> Ensemble:
+    """The ensemble of some columns, found from what was seen of them."""
+    key = jax.random.wrap_key_data(state.sample_key)
+    return ensemble.start(key, _of_columns(state.parameters, columns), data.at_columns(columns))
+
+
+def settled(
+    rule: Rule, state: ScreenedState, data: Observations, offer: Offer, several: int
+) -> ScreenedState:
+    """The state whose best entry is one of a column that was brought, and open.
+
+    With it come the columns of the next best bounds, `several` in all: likely they are next.
+    """
+    columns, places = state.place.shape[0], state.kept.shape[0]
+    assert rule.hope is not None
+    hopes = rule.hope
+
+    def best(state: ScreenedState) -> Choice:
+        return rule.choose(jax.random.key(0), state.summary, state.shared, offer)
+
+    def unsettled(carry: tuple[ScreenedState, Array]) -> Array:
+        state, last = carry
+        row, n = best(state)
+        there = state.place.at[n].get(mode="clip") < places
+        is_open = offer.of(n[None]).open.at[row, 0].get(mode="clip")
+        return (n >= 0) & ~(there & is_open) & (n != last)
+
+    def bring(carry: tuple[ScreenedState, Array]) -> tuple[ScreenedState, Array]:
+        state, _ = carry
+        n = best(state).column
+        hope = jnp.where(state.place < places, -jnp.inf, hopes(state.summary))
+        score, next_best = lax.top_k(hope.at[n].set(jnp.inf), several)
+        # One that is there, but for its best entry which has closed, is found anew alone.
+        alone = (state.place[n] < places) & (next_best != n)
+        some = jnp.where((score > -jnp.inf) & ~alone, next_best, columns)
+        return brought(rule, state, some, data, offer), n
+
+    return lax.while_loop(unsettled, bring, (state, jnp.full((), -1)))[0]
+
+
+def screened_policy(
+    belief: Belief,
+    rule: Rule,
+    *,
+    draws: int = 16,
+    kept: int = 4096,
+    sampled: int = 512,
+    several: int = 32,
+) -> Policy:
+    """The policy of a rule on an ensemble, with the states of some columns only.
+
+    Args:
+      belief: where the draws come from.
+      rule: how to choose; its scores must not fall with the variance of a draw.
+      draws: S.
+      kept: P, how many columns are kept in the ensemble between two refits; one that gave its place
+        to another is found again when it is needed.
+      sampled: how many columns, at random, R* and whatever else all columns are told is found from;
+        it is exact where there are no more than that.
+      several: how many columns are brought into the ensemble at once.
+    """
+    for name, value in (("draws", draws), ("kept", kept), ("sampled", sampled)):
+        at_least(name, value, 1)
+    at_least("several", several, 1)
+    if rule.hope is None or rule.every_entry or not rule.conditioned:
+        raise ValueError("kept: this rule needs the state of every column; set kept=None")
+
+    def gather(key: Array, belief_state: Any, data: Observations, offer: Offer) -> ScreenedState:
+        draw_key, sample_key, share_key = jax.random.split(key, 3)
+        parameters = parameter_draws(draw_key, belief, belief_state, draws)
+        if parameters.answers is not None:
+            raise ValueError("kept: must be None where answers depend on values")
+        columns = data.columns
+        places = min(kept, columns)
+        state = _nothing_kept(belief_state, parameters, places, columns, sample_key)
+        if offer.columns is not None:
+            return state
+        some = jnp.arange(columns)
+        if sampled < columns:
+            some = jnp.sort(jax.random.choice(share_key, columns, (sampled,), replace=False))
+        members = _found(state, some, data)
+        shared = rule.share(share_key, members, offer.of(some), some.size / columns)
+        summary = bounds(rule, parameters, data, offer, shared)
+        state = state._replace(summary=summary, shared=shared)
+        return settled(rule, state, data, offer, min(several, places))
+
+    def init(key: Array, data: Observations, offer: Offer, prior: Any = None) -> ScreenedState:
+        belief_state = belief.init(key, data, prior)
+        # A refit precedes every choice, so that the rest of the state needs only its shapes.
+        return blank(gather, key, belief_state, data, offer)._replace(belief=belief_state)
+
+    def refit(key: Array, state: ScreenedState, data: Observations, offer: Offer) -> ScreenedState:
+        fit_key, gather_key = jax.random.split(key)
+        return gather(gather_key, belief.refit(fit_key, state.belief, data), data, offer)
+
+    def choose(key: Array, state: ScreenedState, data: Observations, offer: Offer) -> Choice:
+        if offer.columns is None:
+            return rule.choose(key, state.summary, state.shared, offer)
+        members, part = _found(state, offer.columns, data), offer.columns.size / data.columns
+        own = data.at_columns(offer.columns)
+        summary, shared = survey(rule, key, members, own, offer, part)
+        return by_column(rule.choose(key, summary, shared, offer), offer)
+
+    def absorb(
+        key: Array, state: ScreenedState, data: Observations, outcome: Outcome, offer: Offer
+    ) -> ScreenedState:
+        own = jax.random.fold_in(key, draws)  # the draws have the numbers below
+        state = state._replace(belief=belief.absorb(own, state.belief, data, outcome))
+        if offer.columns is not None:
+            return state
+        state = _absorbed(rule, key, state, data, outcome, offer)
+        return settled(rule, state, data, offer, min(several, state.kept.shape[0]))
+
+    def diagnose(state: ScreenedState) -> Diagnostics:
+        diagnostics = belief.diagnose(state.belief)
+        told = (state.summary, state.shared)
+        known = told if jax.tree.leaves(told) else state.parameters
+        broken = jnp.isnan(ravel_pytree(known)[0]).any()
+        return diagnostics._replace(finite=diagnostics.finite & ~broken)
+
+    predict = predictor(belief, lambda state: state.belief)
+    return Policy(init, refit, choose, absorb, diagnose, predict)
+
+
+def _nothing_kept(
+    belief_state: Any, parameters: Parameters, places: int, columns: int, sample_key: Array
+) -> ScreenedState:
+    """The state before any column was brought."""
+    factors = parameters.factors()
+    draws, _, k = factors.shape
+    return ScreenedState(
+        belief=belief_state,
+        parameters=parameters,
+        column=gaussian.Column(jnp.zeros((draws, places, k, k + 2), factors.dtype)),
+        kept=jnp.full(places, columns),
+        place=jnp.full(columns, places),
+        following=jnp.zeros((), int),
+        summary=(),
+        shared=(),
+        sample_key=jax.random.key_data(sample_key),
+    )
+
+
+def _absorbed(
+    rule: Rule, key: Array, state: ScreenedState, data: Observations, outcome: Outcome, offer: Offer
+) -> ScreenedState:
+    """The state once an outcome is known. A column that is not kept is to be brought next."""
+    n, places = outcome.column, state.kept.shape[0]
+    place = state.place[n]
+    at = jnp.minimum(place, places - 1)
+    there = outcome._replace(column=at, answered=outcome.answered & (place < places))
+    members, _ = ensemble.condition(key, state.members(), there)
+    block = lax.dynamic_slice_in_dim(members.column.block, at, 1, 1)
+    one = Ensemble(_of_columns(state.parameters, n[None]), gaussian.Column(block))
+    found = summaries(rule, one, data.at_columns(n[None]), offer.of(n[None]), state.shared)
+
+    def update(every: Best, own: Best) -> Best:
+        score = jnp.where(place < places, own.score[0], jnp.inf)
+        return Best(every.score.at[n].set(score), every.row.at[n].set(own.row[0]))
+
+    summary = jax.tree.map(update, state.summary, found, is_leaf=_is_best)
+    return state._replace(column=members.column, summary=summary)
+
+
+def on_ensemble(belief: Belief, rule: Rule, *, draws: int, kept: int | None) -> Policy:
+    """The policy of a rule on an ensemble that keeps all columns, or some of them."""
+    if kept is None:
+        return ensemble_policy(belief, rule, draws=draws)
+    return screened_policy(belief, rule, draws=draws, kept=kept)
