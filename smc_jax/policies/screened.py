@@ -1,15 +1,10 @@
 """A rule on an ensemble of more columns than can be kept: bounds for all, a state for some.
 
-The ensemble of `ensemble_policy` has S K (K + 2) numbers for every column and passes over S D N K²
-products at a refit. Here a refit finds the latent means of all columns, some columns at a time, and
-with them a bound on the score of every entry: the variance in each draw is at most
-
-    w'C w = sum_kl C_kl w_k w_l <= sum_k w_k² a_k,   a_k = sum_l |C_kl|,
-
-since |w_k w_l| <= (w_k² + w_l²) / 2. Of each column the best bound is kept. The entry of the best
-bound of all is then found out: its column is brought into the ensemble, with its exact scores in
-place of the bounds, until the best of all columns is one that was brought. No other entry can be
-better, so that the choice is that of `ensemble_policy`.
+The ensemble of `ensemble_policy` has S K (K + 2) numbers for every column, and finds S D N
+variances at a refit. Here a refit finds bounds on the scores of all entries (`bounds.py`) and keeps
+the best of each column. The column of the best bound of all is then brought into the ensemble, with
+its exact scores in place of the bounds, until the best of all is in a column that was brought. No
+other entry can be better, so that the choice is that of `ensemble_policy`.
 """
 
 from typing import Any, NamedTuple
@@ -19,7 +14,6 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.flatten_util import ravel_pytree
 
-from smc_jax.algebra.batching import at_once
 from smc_jax.beliefs.base import Belief, Diagnostics, parameter_draws
 from smc_jax.checks import at_least
 from smc_jax.model import gaussian
@@ -27,9 +21,9 @@ from smc_jax.model.parameters import Parameters
 from smc_jax.observations import Observations
 from smc_jax.policies import ensemble
 from smc_jax.policies.base import Best, Policy, blank, predictor
-from smc_jax.policies.ensemble import Ensemble, Prediction
+from smc_jax.policies.bounds import bounds, is_best, of_columns
+from smc_jax.policies.ensemble import Ensemble
 from smc_jax.policies.ensemble_policy import (
-    ColumnView,
     Rule,
     by_column,
     ensemble_policy,
@@ -37,9 +31,6 @@ from smc_jax.policies.ensemble_policy import (
     survey,
 )
 from smc_jax.types import Choice, Offer, Outcome
-
-BOUNDED = 2**20  # entries of all draws that have their bounds found at once on a CPU
-ROWS = 1024  # of these entries
 
 
 class ScreenedState(NamedTuple):
@@ -57,95 +48,7 @@ class ScreenedState(NamedTuple):
 
     def members(self) -> Ensemble:
         """The ensemble of the columns that were brought."""
-        return Ensemble(_of_columns(self.parameters, self.kept), self.column)
-
-
-def _of_columns(parameters: Parameters, columns: Array) -> Parameters:
-    """The draws of the matrix of some columns alone."""
-    return jax.vmap(lambda one: one.at_columns(columns))(parameters)
-
-
-def _is_best(node: Any) -> bool:
-    return isinstance(node, Best)
-
-
-def _better(one: Best, other: Best) -> Best:
-    """The larger of two scores, column by column: the first where they are alike; NaN is larger."""
-    larger = (other.score > one.score) | (jnp.isnan(other.score) & ~jnp.isnan(one.score))
-    return jax.tree.map(lambda a, b: jnp.where(larger, b, a), one, other)
-
-
-def bounds_of_columns(
-    rule: Rule,
-    parameters: Parameters,
-    columns: Array,
-    data: Observations,
-    offer: Offer,
-    shared: Any,
-) -> Any:
-    """The summary of some columns [C], of bounds on the scores of their entries.
-
-    Args:
-      rule: whose scores never fall with the variance of a draw.
-      parameters: S draws of the matrix of these columns.
-      columns: which they are.
-      data: what was seen of them.
-      offer: their entries.
-      shared: what `Rule.share` returned.
-    """
-
-    def latents_of(draw: Parameters) -> tuple[Array, Array]:
-        mean, covariance = gaussian.latent_posterior(draw, data)
-        return mean.T, jnp.abs(covariance).sum(2).T  # m and a [K, C]
-
-    latents, spread = lax.map(latents_of, parameters)
-    rows = offer.open.shape[0]
-    height = min(at_once(ROWS, rows), rows)
-    noise = jax.vmap(lambda one: jnp.broadcast_to(one.noise(), columns.shape))(parameters)
-
-    def of_rows(begin: Array) -> Any:
-        def cut(array: Array) -> Array:
-            return lax.dynamic_slice_in_dim(array, begin, height)
-
-        def predicted(draw: Parameters, latents: Array, spread: Array) -> Prediction:
-            w = cut(draw.factors())
-            mean = cut(draw.expected()) + w @ latents
-            return Prediction(mean, w**2 @ spread, mean)
-
-        prediction = jax.vmap(predicted)(parameters, latents, spread)
-        entries = jax.tree.map(cut, (offer.open, offer.factor, offer.chance))
-        is_open, factor, chance = entries
-        known = (prediction, None, is_open, factor, shared, chance)  # no rule of bounds needs data
-        view = ColumnView(columns, noise, *known)  # type: ignore[arg-type]
-        axes = ColumnView(0, 1, 2, None, 1, 1, None, 1)  # type: ignore[arg-type]
-        found = jax.vmap(rule.summarise, in_axes=(axes,), out_axes=-1)(view)
-        return jax.tree.map(lambda x: x._replace(row=x.row + begin), found, is_leaf=_is_best)
-
-    def more(best: Any, begin: Array) -> tuple[Any, None]:
-        return jax.tree.map(_better, best, of_rows(begin), is_leaf=_is_best), None
-
-    begins = jnp.minimum(height * jnp.arange(-(-rows // height)), rows - height)
-    return lax.scan(more, of_rows(begins[0]), begins[1:])[0]
-
-
-def bounds(
-    rule: Rule, parameters: Parameters, data: Observations, offer: Offer, shared: Any
-) -> Any:
-    """The summary of all columns [N], of bounds, some columns at a time."""
-    draws, rows, columns = parameters.sigma.shape[0], data.rows, data.columns
-    on_cpu = max(BOUNDED // (draws * min(ROWS, rows)), 1)
-    width = min(at_once(on_cpu, columns), columns)
-    starts = jnp.minimum(width * jnp.arange(-(-columns // width)), columns - width)
-    blocks = starts[:, None] + jnp.arange(width)
-
-    def of_block(some: Array) -> Any:
-        own, seen = _of_columns(parameters, some), data.at_columns(some)
-        return bounds_of_columns(rule, own, some, seen, offer.of(some), shared)
-
-    found = lax.map(of_block, blocks)  # [blocks, width]
-    return jax.tree.map(
-        lambda x: jnp.zeros(columns, x.dtype).at[blocks.ravel()].set(x.ravel()), found
-    )
+        return Ensemble(of_columns(self.parameters, self.kept), self.column)
 
 
 def brought(
@@ -180,7 +83,7 @@ def brought(
 def _found(state: ScreenedState, columns: Array, data: Observations) -> Ensemble:
     """The ensemble of some columns, found from what was seen of them."""
     key = jax.random.wrap_key_data(state.sample_key)
-    return ensemble.start(key, _of_columns(state.parameters, columns), data.at_columns(columns))
+    return ensemble.start(key, of_columns(state.parameters, columns), data.at_columns(columns))
 
 
 def settled(
@@ -249,19 +152,11 @@ def screened_policy(
         parameters = parameter_draws(draw_key, belief, belief_state, draws)
         if parameters.answers is not None:
             raise ValueError("kept: must be None where answers depend on values")
-        columns = data.columns
-        places = min(kept, columns)
-        state = _nothing_kept(belief_state, parameters, places, columns, sample_key)
+        state = _nothing_kept(belief_state, parameters, min(kept, data.columns), data, sample_key)
         if offer.columns is not None:
             return state
-        some = jnp.arange(columns)
-        if sampled < columns:
-            some = jnp.sort(jax.random.choice(share_key, columns, (sampled,), replace=False))
-        members = _found(state, some, data)
-        shared = rule.share(share_key, members, offer.of(some), some.size / columns)
-        summary = bounds(rule, parameters, data, offer, shared)
-        state = state._replace(summary=summary, shared=shared)
-        return settled(rule, state, data, offer, min(several, places))
+        state = _screened(rule, share_key, state, data, offer, sampled)
+        return settled(rule, state, data, offer, min(several, state.kept.size))
 
     def init(key: Array, data: Observations, offer: Offer, prior: Any = None) -> ScreenedState:
         belief_state = belief.init(key, data, prior)
@@ -301,11 +196,28 @@ def screened_policy(
     return Policy(init, refit, choose, absorb, diagnose, predict)
 
 
+def _screened(
+    rule: Rule, key: Array, state: ScreenedState, data: Observations, offer: Offer, sampled: int
+) -> ScreenedState:
+    """The state with bounds for all columns, and what all are told from a sample of them."""
+    some = jnp.arange(data.columns)
+    if sampled < some.size:
+        some = jnp.sort(jax.random.choice(key, some.size, (sampled,), replace=False))
+    members, part = _found(state, some, data), some.size / data.columns
+    shared = rule.share(key, members, offer.of(some), part)
+    summary = bounds(rule, state.parameters, data, offer, shared)
+    return state._replace(summary=summary, shared=shared)
+
+
 def _nothing_kept(
-    belief_state: Any, parameters: Parameters, places: int, columns: int, sample_key: Array
+    belief_state: Any,
+    parameters: Parameters,
+    places: int,
+    data: Observations,
+    sample_key: Array,
 ) -> ScreenedState:
     """The state before any column was brought."""
-    factors = parameters.factors()
+    factors, columns = parameters.factors(), data.columns
     draws, _, k = factors.shape
     return ScreenedState(
         belief=belief_state,
@@ -330,14 +242,14 @@ def _absorbed(
     there = outcome._replace(column=at, answered=outcome.answered & (place < places))
     members, _ = ensemble.condition(key, state.members(), there)
     block = lax.dynamic_slice_in_dim(members.column.block, at, 1, 1)
-    one = Ensemble(_of_columns(state.parameters, n[None]), gaussian.Column(block))
+    one = Ensemble(of_columns(state.parameters, n[None]), gaussian.Column(block))
     found = summaries(rule, one, data.at_columns(n[None]), offer.of(n[None]), state.shared)
 
     def update(every: Best, own: Best) -> Best:
         score = jnp.where(place < places, own.score[0], jnp.inf)
         return Best(every.score.at[n].set(score), every.row.at[n].set(own.row[0]))
 
-    summary = jax.tree.map(update, state.summary, found, is_leaf=_is_best)
+    summary = jax.tree.map(update, state.summary, found, is_leaf=is_best)
     return state._replace(column=members.column, summary=summary)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from smc_jax import presets
 from smc_jax.data.synthetic import synthetic
-from smc_jax.policies import screened
+from smc_jax.policies import bounds
 from smc_jax.policies.greedy import greedy
 from smc_jax.policies.ids import ids
 from smc_jax.policies.ucb import ucb
@@ -31,7 +31,7 @@ def curves(policy, *, seeds=(1000, 1001)):
 @pytest.mark.parametrize(("name", "kept"), [("ids", 2), ("ids", 30), ("greedy", 7), ("ucb", 7)])
 def test_choices_are_those_of_all_columns(name, kept, monkeypatch):
     for constant, value in SMALL.items():
-        monkeypatch.setattr(screened, constant, value)
+        monkeypatch.setattr(bounds, constant, value)
     more = {"best_of": 8} if name == "ids" else {}
     whole = curves(RULES[name](BELIEF, draws=8, **more))
     some = curves(RULES[name](BELIEF, draws=8, kept=kept, **more))
