@@ -65,7 +65,11 @@ def multi_hot(values: Sequence[Iterable[str]], among: Iterable[str]) -> np.ndarr
 
 
 class Task(NamedTuple):
-    """One split of one table; `divided` says of each value what is held out with it as a whole."""
+    """One split of one table.
+
+    `divided` says of each value what is held out with it as a whole, and `weights` how much a
+    training value counts that is held out, so that they are like those of the test part.
+    """
 
     folder: str  # of its data, in the folder that SMC_DATA_DIR names
     bounds: tuple[float, float]  # what a value can be; predictions are clipped to it
@@ -73,15 +77,19 @@ class Task(NamedTuple):
     row_features: Callable[[Path, Split], Features]
     column_features: Callable[[Path, Split], Features]
     divided: Callable[[Values], np.ndarray] = lambda values: np.arange(values.values.size)
+    weights: Callable[[Path, Values], np.ndarray] = lambda folder, values: np.ones(
+        values.values.size
+    )
 
 
-def inner(task: Task, train: Values) -> Split:
+def inner(task: Task, train: Values, part: int = 0) -> Split:
     """The training values split again, as the task splits all values, a tenth of them held out.
 
     Settings are chosen with it, so that the test part is looked at once.
     """
     groups = np.unique(task.divided(train))
-    held = np.random.RandomState(1).permutation(groups)[: max(groups.size // 10, 1)]
+    tenth = max(groups.size // 10, 1)
+    held = np.random.RandomState(1).permutation(groups)[part * tenth : (part + 1) * tenth]
     chosen = np.isin(task.divided(train), held)
     return Split(train.at(~chosen), train.at(chosen))
 
@@ -98,12 +106,17 @@ def data_folder(named: str | os.PathLike[str] | None, task: Task) -> Path:
     return Path(above) / task.folder
 
 
-def rmse(predicted: np.ndarray, values: np.ndarray, bounds: tuple[float, float]) -> float:
+def rmse(
+    predicted: np.ndarray,
+    values: np.ndarray,
+    bounds: tuple[float, float],
+    weights: np.ndarray | None = None,
+) -> float:
     """The root of the mean squared error of predictions that are clipped to what values can be."""
     clipped = np.clip(np.asarray(predicted, float), *bounds)
     if not np.isfinite(clipped).all():
         raise ValueError("predicted: a prediction is not a number")
-    return float(np.sqrt(np.mean((clipped - values) ** 2)))
+    return float(np.sqrt(np.average((clipped - values) ** 2, weights=weights)))
 
 
 def biases_only(split: Split, *, ridge: float = 5.0, rounds: int = 20) -> np.ndarray:
@@ -160,7 +173,10 @@ def missing_seeds(path: Path, run: dict[str, Any], seeds: Iterable[int]) -> list
 
 
 def measured(
-    predict: Callable[[], np.ndarray], values: np.ndarray, bounds: tuple[float, float]
+    predict: Callable[[], np.ndarray],
+    values: np.ndarray,
+    bounds: tuple[float, float],
+    weights: np.ndarray | None = None,
 ) -> dict[str, Any]:
     """The error of what a program predicts, its seconds, and the most memory it has held.
 
@@ -172,7 +188,7 @@ def measured(
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     busy = after.user + after.system - before.user - before.system
     return {
-        "rmse": rmse(predicted, values, bounds),
+        "rmse": rmse(predicted, values, bounds, weights),
         "seconds": round(after.elapsed - before.elapsed, 1),
         "cpu_seconds": round(busy, 1),
         "peak_MiB": round(most / (2**20 if platform.system() == "Darwin" else 2**10)),

@@ -122,14 +122,14 @@ def _task(name: str) -> Task:
     def read(folder: Path) -> Split:
         return make_split(read_ratings(folder), name)
 
-    return Task(
+    task = Task(
         "ml-1m",
         BOUNDS,
         read,
         lambda folder, split: film_features(folder, split.train),
         lambda folder, split: user_features(folder, split.train),
-        **({"divided": WHOLE[name]} if name in WHOLE else {}),
     )
+    return task._replace(divided=WHOLE.get(name, task.divided))
 
 
 TASKS = {name: _task(name) for name in SIZES}

@@ -1,6 +1,7 @@
 """Splits and features of held-out ratings on made-up files; our predictions on a tiny matrix."""
 
 import gzip
+import types
 
 import jax
 import numpy as np
@@ -273,20 +274,40 @@ def test_settings_are_chosen_on_a_part_of_the_training_values(name):
         assert np.isin(every, held).sum() == held.size
 
 
+def test_tenths_of_the_training_values_are_held_out_in_turn():
+    train = made_up(20, 30, seen=0.5)
+    held = [heldout_data.inner(splits.TASKS["90"], train, part).test for part in range(10)]
+    entries = [{*zip(x.row, x.column, strict=True)} for x in held]
+    assert len(set().union(*entries)) == sum(map(len, entries)) == 10 * (train.values.size // 10)
+
+
+def test_values_that_people_chose_are_weighted_by_how_likely_that_was(tmp_path):
+    np.savetxt(tmp_path / "propensities.ascii", [[0.5, 0.1, 0.2], [0.25, 0.1, 0.4]])
+    values = heldout_data.Values(
+        np.array([2, 0]), np.array([0, 1]), np.zeros(2), *2 * [np.zeros(0)]
+    )
+    np.testing.assert_allclose(heldout_tables.coat_weights(tmp_path, values), [5.0, 4.0])
+    found = heldout_data.rmse(np.array([1.0, 3.0]), np.array([1.0, 1.0]), (0.0, 9.0), [3.0, 1.0])
+    assert found == pytest.approx(1.0)
+
+
 def test_of_several_settings_those_that_predict_best_are_taken(tmp_path, monkeypatch, capsys):
     errors = {"": 0.9, "common=0.0": 0.8, "offsets=True": 0.85}
     task, asked = splits.TASKS["90"], []
 
     def runs(study, model, seeds):
         asked.append((study.name, *seeds))
+        assert study.split.test.values.size == study.weights.size == 8
         text = " ".join(f"{name}={value}" for name, value in model.items())
         return [line("smc_jax", 1000, errors[text])]
 
     monkeypatch.setattr(heldout.Study, "runs", runs)
     split = splits.make_split(made_up(12, 20, seen=0.5), "90", held=15)
+    split = split._replace(train=split.train.at(np.arange(80)))
+    monkeypatch.setattr(heldout, "PARTS", types.SimpleNamespace(value=1))
     study = heldout.Study(task, tmp_path, split, "90", tmp_path / "out.jsonl")
     assert heldout.best_settings(study, list(errors)) == "common=0.0"
-    assert asked == [("90 inner", 1000)] * 3
+    assert asked == [("90 inner 0", 1000)] * 3
     assert "inner RMSE 0.9000  nothing" in capsys.readouterr().out
     assert heldout.best_settings(study, ["offsets=True"]) == "offsets=True"
     assert len(asked) == 3
