@@ -16,7 +16,7 @@ SOURCES = sorted(
 )
 # From the cellar up: a floor imports the floors below it, and its own rooms.
 FLOORS = [
-    ("checks", "algebra"),
+    ("checks", "algebra", "seen"),
     ("types", "observations"),
     ("model",),
     ("completion",),

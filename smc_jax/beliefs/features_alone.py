@@ -43,9 +43,11 @@ def sample_rows_alone(
     z = jnp.where(reaches > 0.0, weights / (scale * jnp.where(reaches > 0.0, reaches, 1.0)), 0.0)
 
     design = x * scale / noise[:, None]
-    scaled, one = data.relative_to(offsets, noise).transposed(), jnp.ones((), x.dtype)
+    one, nothing = jnp.ones((), x.dtype), jnp.zeros((1, 0), x.dtype)
+    known = {"rows": jnp.zeros(1, x.dtype), "columns": offsets, "scale": noise}
+    scaled = data.less(nothing, x[:, :0], **known).transposed()
     (i, j), position = upper_triangle(scale.size)
-    products = scaled.sum_over_rows(design[:, i] * design[:, j], one)  # [L (L + 1) / 2, D]
+    products = scaled.gram(design, one)  # [L (L + 1) / 2, D]
     field = scaled.field(design, jnp.zeros(data.columns, x.dtype), one)  # [L, D]
     squared = products.T[:, position]  # [D, L, L]
 

@@ -108,7 +108,8 @@ def sample_rows(
         design = jnp.concatenate([design, constant], axis=1)
     regression = Parameters.plain(design / noise[:, None], jnp.ones((), x.dtype))
     own = state.intercept_centre(features)
-    scaled = data.relative_to(centre @ x.T + own + offsets, noise).transposed()
+    known = {"rows": own[:, 0], "columns": offsets, "scale": noise}
+    scaled = data.less(centre, x, **known).transposed()
     _, z = gaussian.sample_columns(key, regression, scaled)
     found = given._replace(loadings=centre + given.strengths * z[:, :k])
     if prior.intercepts:
@@ -134,7 +135,7 @@ def shift_loadings(key: Array, state: State, data: Observations, prior: Prior) -
     given, x, k = state.parameters, state.latents, state.shared.size
     noise = jnp.broadcast_to(given.noise(), (data.columns,))
     deviations = given.loadings - state.shared
-    left = data.misfit(deviations, given.intercepts, x[:, :k].T).residual.sum(0)
+    left = data.misfit(deviations, given.intercepts, x[:, :k].T).total
     scale = jnp.sqrt(prior.common) * given.strengths
     scale = jnp.concatenate([scale, jnp.ones_like(given.offsets)])
     features = x * scale / noise[:, None]

@@ -40,9 +40,8 @@ def leading_component(
 
 def _root_mean_square(observations: Observations, intercepts: Array) -> Array:
     """The scale of the data; 1 where they have none."""
-    squares = observations.squared_error(intercepts[:, None])
-    number = observations.number()
-    mean_square = squares.sum() / jnp.where(number > 0.0, number, 1.0)
+    squares, number = observations.error_about(intercepts), observations.number()
+    mean_square = squares / jnp.where(number > 0.0, number, 1.0)
     return jnp.sqrt(jnp.where(mean_square > 0.0, mean_square, 1.0))
 
 
