@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 
 from smc_jax.algebra.columns import over_columns
 from smc_jax.algebra.symmetric import upper_triangle
-from smc_jax.seen import Entry, Misfit, Slopes, entry_of, or_one
+from smc_jax.seen import Entry, Misfit, Slopes, entry_of, or_one, units_of
 
 
 class Observations(NamedTuple):
@@ -139,10 +139,7 @@ class Observations(NamedTuple):
 
     def units(self) -> tuple[Array, Array]:
         """Mean and standard deviation [] of all values; where all are alike the latter is 1."""
-        centre, variance = self.mean(), self.variance()
-        rounding = 4 * jnp.finfo(centre.dtype).eps * centre
-        varies = variance > rounding**2
-        return centre, jnp.sqrt(jnp.where(varies, variance, 1.0))
+        return units_of(self.mean(), self.variance())
 
     def squared_error(self, fitted: ArrayLike) -> Array:
         """The sum [D, N] of (y - fitted)^2 over the observations of each entry.

@@ -17,6 +17,13 @@ def entry_of(matrix: Array, row: ArrayLike, column: ArrayLike) -> Array:
     return matrix.at[jnp.asarray(row)[None], jnp.asarray(column)[None]].get(mode="clip")[0]
 
 
+def units_of(mean: Array, variance: Array) -> tuple[Array, Array]:
+    """Centre and scale of values; the scale is 1 where their variance is no more than rounding."""
+    rounding = 4 * jnp.finfo(mean.dtype).eps * mean
+    varies = variance > rounding**2
+    return mean, jnp.sqrt(jnp.where(varies, variance, 1.0))
+
+
 class Entry(NamedTuple):
     """What was seen of one entry."""
 

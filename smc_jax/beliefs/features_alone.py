@@ -7,11 +7,11 @@ from jax.typing import ArrayLike
 
 from smc_jax.algebra.symmetric import solve, upper_triangle
 from smc_jax.beliefs.signed_conditionals import Prior, State
-from smc_jax.observations import Observations
+from smc_jax.looks import Seen
 
 
 def sample_rows_alone(
-    key: Array, state: State, data: Observations, prior: Prior, features: ArrayLike
+    key: Array, state: State, data: Seen, prior: Prior, features: ArrayLike
 ) -> State:
     """Draws of v, c and the weights in w_d = v + B'f_d and b_d = c + B_b'f_d, and so of W and b.
 

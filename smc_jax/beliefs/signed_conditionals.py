@@ -21,11 +21,11 @@ from jax.scipy.special import gammaln
 
 from smc_jax.algebra.symmetric import solve, upper_triangle
 from smc_jax.beliefs.feature_weights import Weights, sample_weights
+from smc_jax.looks import Seen
 from smc_jax.model import gaussian
 from smc_jax.model.features import Features
 from smc_jax.model.gamma_process import Model
 from smc_jax.model.parameters import LOG_RANGE, Parameters
-from smc_jax.observations import Observations
 
 WALKS = 4  # Metropolis steps for each parameter without a conjugate prior, in a sweep
 NONE = Features()
@@ -91,7 +91,7 @@ class Prior(NamedTuple):
 
 
 def sample_rows(
-    key: Array, state: State, data: Observations, prior: Prior, features: Features = NONE
+    key: Array, state: State, data: Seen, prior: Prior, features: Features = NONE
 ) -> State:
     """An exact draw of W and b given X, r, s_b and the means v_d of W and u_d of b.
 
@@ -126,7 +126,7 @@ def sample_shared(key: Array, state: State, prior: Prior, features: Features = N
     return state._replace(shared=left.sum(0) / precision + r * z / jnp.sqrt(precision))
 
 
-def shift_loadings(key: Array, state: State, data: Observations, prior: Prior) -> State:
+def shift_loadings(key: Array, state: State, data: Seen, prior: Prior) -> State:
     """An exact draw, given X and W - v, of all that rows share: v, and the loading of offsets.
 
     It moves all loadings of a factor. Where rows say little, v given W hardly moves, since W stays
@@ -219,7 +219,7 @@ def sample_intercept_scale(
     return state._replace(parameters=given._replace(intercept_scale=jnp.exp(log_s)))
 
 
-def sample_noise(key: Array, state: State, data: Observations, prior: Prior) -> State:
+def sample_noise(key: Array, state: State, data: Seen, prior: Prior) -> State:
     """Metropolis steps of the columns' noise scales, and an exact draw of sigma.
 
     Where sigma is bounded it has Metropolis steps too.

@@ -21,8 +21,10 @@ from jax.typing import ArrayLike
 
 from smc_jax.algebra.batching import mapped
 from smc_jax.algebra.symmetric import Solved, solve, upper_triangle
+from smc_jax.looks import Seen
 from smc_jax.model.parameters import Known, Parameters
 from smc_jax.observations import Observations
+from smc_jax.tiles import Tiles
 
 BLOCK = 1024  # columns that the likelihood takes at once
 
@@ -39,7 +41,7 @@ def _solved(
     intercepts: Array,
     variance: Array,
     latent_means: Array | None,
-    observations: Observations,
+    observations: Observations | Tiles,
     normals: Array | None = None,
 ) -> Solved:
     """C_n, m_n, log det A_n for means [K, N], and with normals [K, N] a draw of x_n - m_n."""
@@ -56,7 +58,7 @@ def log_likelihood(
     loadings: Array,
     intercepts: Array,
     variance: Array,
-    observations: Observations,
+    observations: Seen,
     latent_means: ArrayLike = 0.0,
     prediction_weight: Known = None,
     prediction: Array | None = None,
@@ -103,7 +105,7 @@ def _log_likelihood_forward(
     variance: Array,
     means: Array,
     elsewhere: Elsewhere | None,
-    observations: Observations,
+    observations: Seen,
 ) -> tuple[Array, tuple]:
     by_column = {"variance": variance}
     if means.ndim:
@@ -124,7 +126,7 @@ def _likelihood_terms(
     loadings: Array,
     intercepts: Array,
     weight: Known,
-    observations: Observations,
+    observations: Seen,
     *,
     variance: Array,
     latent_means: Array | None = None,
@@ -169,13 +171,13 @@ def _log_likelihood_backward(saved: tuple, cotangent: Array) -> tuple:
 _log_likelihood.defvjp(_log_likelihood_forward, _log_likelihood_backward)
 
 
-def latent_posterior(parameters: Parameters, observations: Observations) -> Columns:
+def latent_posterior(parameters: Parameters, observations: Seen) -> Columns:
     """x_n | data, W, sigma ~ N(m_n, C_n) for every column."""
     chex.assert_equal(observations.rows, parameters.loadings.shape[0])
     return _columns(_solved_given(parameters, observations))
 
 
-def beyond_prediction(parameters: Parameters, observations: Observations) -> Observations:
+def beyond_prediction(parameters: Parameters, observations: Seen) -> Seen:
     """The observations less a times what was predicted elsewhere: all that factors explain."""
     if parameters.prediction is None:
         return observations
@@ -183,7 +185,7 @@ def beyond_prediction(parameters: Parameters, observations: Observations) -> Obs
 
 
 def _solved_given(
-    parameters: Parameters, observations: Observations, normals: Array | None = None
+    parameters: Parameters, observations: Seen, normals: Array | None = None
 ) -> Solved:
     """What `_solved` finds of all columns; offsets are among the factors."""
     if parameters.answers is not None:  # a draw of what was refused is as good as seen
@@ -196,7 +198,7 @@ def _solved_given(
     if normals is not None:
         by_column["normals"] = normals
 
-    def block(seen: Observations, variance: Array, **own: Array) -> tuple[tuple, Solved]:
+    def block(seen: Observations | Tiles, variance: Array, **own: Array) -> tuple[tuple, Solved]:
         means, fresh = own.get("latent_means"), own.get("normals")
         given = parameters.factors(), parameters.intercepts, variance, means
         return (), _solved(*given, seen, fresh)
@@ -211,9 +213,7 @@ def _columns(solved: Solved) -> Columns:
     return Columns(mean, solved.inverse.T[:, position])
 
 
-def sample_columns(
-    key: Array, parameters: Parameters, observations: Observations
-) -> tuple[Columns, Array]:
+def sample_columns(key: Array, parameters: Parameters, observations: Seen) -> tuple[Columns, Array]:
     """The latent posteriors, and an exact draw of x_n [N, K] from each."""
     factors = parameters.factors().shape[1]
     normals = jax.random.normal(key, (factors, observations.columns))
