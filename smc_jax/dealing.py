@@ -55,6 +55,8 @@ def _check(
     for name, index, size in (("row", row, rows), ("column", column, columns)):
         if index.ndim != 1:
             raise ValueError(f"{name}: must be a list, got shape {index.shape}")
+        if index.size and index.dtype.kind not in "iu":
+            raise ValueError(f"{name}: must be whole numbers, got {index.dtype}")
         if index.size and not 0 <= index.min() <= index.max() < size:
             raise ValueError(f"{name}: must lie in 0 to {size - 1}")
     if not np.isfinite(value).all():
@@ -76,7 +78,7 @@ def merged(
     value, weight = np.asarray(value, float), np.asarray(weight, float)
     kept = weight > 0
     row, column, value, weight = (x[kept] for x in (row, column, value, weight))
-    entry = column.astype(np.int64) * rows + row
+    entry = column.astype(np.int64) * rows + row.astype(np.int64)
     order = np.argsort(entry, kind="stable")
     entry, value, weight = entry[order], value[order], weight[order]
     first = np.flatnonzero(np.diff(entry, prepend=-1))
@@ -127,9 +129,8 @@ def deal(
     needed = -(-lengths // width)
     members = _members(needed, groups, random)
     taken = np.append(needed, 0)[members]  # [G, B]
-    tiles = int(taken.sum(1).max(initial=1))
-    if tiles > least:
-        tiles = -8 * (-int(tiles * (1 + ROOM)) // 8)
+    most = int(taken.sum(1).max(initial=1))
+    tiles = least if most <= least else -8 * (-int(most * (1 + ROOM)) // 8)
 
     place = np.full(columns + 1, members.size)
     place[members] = np.arange(members.size).reshape(members.shape)

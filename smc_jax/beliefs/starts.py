@@ -46,12 +46,13 @@ def leading_component(observations: Seen, intercepts: Array, *, signed: bool = F
 def _moment_of_lists(looks: Looks, intercepts: Array) -> Callable[[Array], Array]:
     """u -> S u with S_de = (Z Z')_de / (g_d g_e), the pairs divided by about how many share them.
 
-    Were it random which rows a column shows, n_de columns would share a pair of rows, n_d n_e times
-    one number: a product of two factors, as a matrix that is never made must have it.
+    Were it random which rows a column shows, the number of columns that share a pair would be
+    n_d n_e times one number, t. With g_d = sqrt(t n_d^2 + 5) the divisor is a product of two
+    factors, as a matrix that is never made needs it.
     """
     of_rows, of_columns = looks.by_row()[0], looks.by_column()
-    share = jnp.sqrt((of_columns**2).sum()) / or_one(of_columns.sum())
-    divisor = share * of_rows + jnp.sqrt(5.0)
+    share = (of_columns**2).sum() / or_one(of_columns.sum()) ** 2
+    divisor = jnp.sqrt(share * of_rows**2 + 5.0)
     return lambda u: looks.moment(intercepts, u / divisor) / divisor
 
 
