@@ -51,7 +51,7 @@ def step_parts(fit: variational.Fit, observations: Observations) -> dict[str, Ca
     # What is given to a program as an argument is not computed while it compiles.
     @jax.jit
     def precisions(w: Array, variance: Array, seen: Observations) -> Array:
-        return seen.sum_over_rows(w[:, i] * w[:, j], variance) + diagonal
+        return seen.gram(w, variance) + diagonal
 
     @jax.jit
     def products(covariances: Array, variance: Array, seen: Observations) -> Array:

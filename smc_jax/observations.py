@@ -3,7 +3,8 @@
 Everybody else asks for the reductions below, or for the dense block of some columns.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -11,29 +12,9 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-
-def _entry(matrix: Array, row: ArrayLike, column: ArrayLike) -> Array:
-    """One entry, as a gather: a slice of a matrix over devices would bring all of it together."""
-    return matrix.at[jnp.asarray(row)[None], jnp.asarray(column)[None]].get(mode="clip")[0]
-
-
-def _or_one(counts: Array) -> Array:
-    """Counts to divide by: one where nothing was seen; a count may be a fraction."""
-    return jnp.where(counts > 0, counts, 1.0)
-
-
-class Entry(NamedTuple):
-    """What was seen of one entry."""
-
-    count: Array  # type: ignore[assignment]  # []  how often it was seen
-    mean: Array  # []  of its values, 0 where there are none
-
-
-class Misfit(NamedTuple):
-    """What a fit leaves of the values that were seen."""
-
-    residual: Array  # [D, N]  summed over the observations of an entry
-    squares: Array  # [N]  sum of squared residuals of all observations of a column
+from smc_jax.algebra.columns import over_columns
+from smc_jax.algebra.symmetric import upper_triangle
+from smc_jax.seen import Entry, Misfit, Slopes, entry_of, or_one, units_of
 
 
 class Observations(NamedTuple):
@@ -124,11 +105,11 @@ class Observations(NamedTuple):
     def refused_at(self, row: ArrayLike, column: ArrayLike) -> Array:
         """How often one entry was asked without an answer [], where refusals are counted."""
         assert self.refusals is not None
-        return _entry(self.refusals, row, column)
+        return entry_of(self.refusals, row, column)
 
     def average(self) -> Array:
         """The mean [D, N] of the values seen of each entry, 0 where there are none."""
-        return self.sums / _or_one(self.counts)
+        return self.sums / or_one(self.counts)
 
     def number(self) -> Array:
         """How many observations there are []."""
@@ -136,13 +117,13 @@ class Observations(NamedTuple):
 
     def mean(self) -> Array:
         """The mean [] of all values, 0 where there are none, rounded once."""
-        number = _or_one(self.number())
+        number = or_one(self.number())
         rough = self.sums.sum() / number
         return rough + (self.sums - self.counts * rough).sum() / number
 
     def variance(self) -> Array:
         """The mean [] of the squared deviations of all values from their mean."""
-        return self.squared_error(self.mean()).sum() / _or_one(self.number())
+        return self.squared_error(self.mean()).sum() / or_one(self.number())
 
     def by_row(self) -> tuple[Array, Array]:
         """The number of observations of each row [D], and the sum of their values [D]."""
@@ -158,10 +139,7 @@ class Observations(NamedTuple):
 
     def units(self) -> tuple[Array, Array]:
         """Mean and standard deviation [] of all values; where all are alike the latter is 1."""
-        centre, variance = self.mean(), self.variance()
-        rounding = 4 * jnp.finfo(centre.dtype).eps * centre
-        varies = variance > rounding**2
-        return centre, jnp.sqrt(jnp.where(varies, variance, 1.0))
+        return units_of(self.mean(), self.variance())
 
     def squared_error(self, fitted: ArrayLike) -> Array:
         """The sum [D, N] of (y - fitted)^2 over the observations of each entry.
@@ -171,15 +149,33 @@ class Observations(NamedTuple):
         """
         return self.scatter + self.counts * (self.average() - fitted) ** 2
 
+    def error_about(self, centre: Array) -> Array:
+        """The sum [] of (y - centre_d)^2, for a centre [D], over all observations."""
+        return self.squared_error(centre[:, None]).sum()
+
     def relative_to(self, centre: ArrayLike, scale: ArrayLike = 1.0) -> "Observations":
         """The same for values (y - centre) / scale; both broadcast against [D, N]."""
         sums = (self.sums - self.counts * centre) / scale
         return Observations(self.counts, sums, self.scatter / scale**2, self.refusals)
 
+    def less(
+        self, left: Array, right: Array, *, rows: Array, columns: Array, scale: Array
+    ) -> "Observations":
+        """The same for values (y - left_d'right_n - rows_d - columns_n) / scale_n.
+
+        Args:
+          left: [D, R], or [1, R] where all rows have the same.
+          right: [N, R].
+          rows: [D], or [1].
+          columns: [N].
+          scale: [N].
+        """
+        return self.relative_to(left @ right.T + rows[:, None] + columns, scale)
+
     def entry(self, row: ArrayLike, column: ArrayLike) -> Entry:
         """What was seen of one entry."""
-        count, total = (_entry(x, row, column) for x in (self.counts, self.sums))
-        return Entry(count, total / _or_one(count))
+        count, total = (entry_of(x, row, column) for x in (self.counts, self.sums))
+        return Entry(count, total / or_one(count))
 
     def add(
         self,
@@ -277,10 +273,6 @@ class Observations(NamedTuple):
         """The same with columns as rows."""
         return jax.tree.map(jnp.transpose, self)
 
-    def sum_over_rows(self, features: Array, variance: Array) -> Array:
-        """The sum [T, N], over the observations of a column, of features [D, T] / variance."""
-        return features.T @ (self.counts / variance)
-
     def sum_over_columns(self, features: Array, variance: Array) -> Array:
         """The sum [D, T], over the observations of a row, of features [T, N] / variance."""
         return self.counts / variance @ features.T
@@ -289,9 +281,67 @@ class Observations(NamedTuple):
         """W'(y - b) / variance [K, N], summed over the observations of a column."""
         return loadings.T @ ((self.sums - self.counts * intercepts[:, None]) / variance)
 
-    def misfit(self, loadings: Array, intercepts: Array, latents: Array) -> Misfit:
-        """What b + W x_n, for latents [K, N], leaves of the values."""
+    def gram(self, loadings: Array, variance: Array) -> Array:
+        """Upper triangles [K (K + 1) / 2, N] of the sum of w w' / variance over a column."""
+        (i, j), _ = upper_triangle(loadings.shape[1])
+        return (loadings[:, i] * loadings[:, j]).T @ (self.counts / variance)
+
+    def residual(self, loadings: Array, intercepts: Array, latents: Array) -> Array:
+        """y - b - W x_n, for latents [K, N], summed over the observations of an entry [D, N]."""
         explained = loadings @ latents
         centred = self.sums - self.counts * intercepts[:, None]
-        residual = centred - self.counts * explained
-        return Misfit(residual, (self.scatter + residual**2 / _or_one(self.counts)).sum(0))
+        return centred - self.counts * explained
+
+    def misfit(self, loadings: Array, intercepts: Array, latents: Array) -> Misfit:
+        """What b + W x_n, for latents [K, N], leaves of the values."""
+        residual = self.residual(loadings, intercepts, latents)
+        squares = self.scatter + residual**2 / or_one(self.counts)
+        return Misfit(residual.sum(0), squares.sum(0))
+
+    def slopes(
+        self,
+        loadings: Array,
+        intercepts: Array,
+        latents: Array,
+        covariance: Array,
+        variance: Array,
+    ) -> Slopes:
+        """What m_n [K, N] leaves, and its pull at W and b, C_n [K (K + 1) / 2, N] between them."""
+        squares = self.misfit(loadings, intercepts, latents).squares
+        pull = self.residual(loadings, intercepts, latents) / variance  # found once, once compiled
+        spread = self.sum_over_columns(covariance, variance)
+        return Slopes(squares, (pull @ latents.T, pull.sum(1), spread))
+
+    def row_slopes(self, loadings: Array, of_rows: Any) -> tuple[Array, Array]:
+        """The gradients [D, K] and [D] that `slopes`, added up over all blocks, are for W and b.
+
+        For w_d it is the sum, over the observations of the row, of (e m_n - C_n w_d) / variance
+        with e = y - b_d - w_d'm_n, for b_d that of e / variance.
+        """
+        _, position = upper_triangle(loadings.shape[1])
+        of_loadings, of_intercepts, spread = of_rows
+        within = jnp.einsum("dkl,dl->dk", spread[:, position], loadings)
+        return of_loadings - within, of_intercepts
+
+    def over_columns(
+        self,
+        function: Callable[..., tuple[Any, Any]],
+        by_column: dict[str, Array],
+        *,
+        width: int | None = None,
+    ) -> tuple[Any, Any]:
+        """Applies a function to blocks of columns.
+
+        Args:
+          function: from what was seen of a block, and keywords, to what is added up over the
+            blocks, and what each column has: arrays with columns on the last axis.
+          by_column: the keywords, arrays whose last axis is the columns.
+          width: columns at once; None is all.
+        """
+        arrays, structure = jax.tree.flatten((self, by_column))
+
+        def block(*parts: Array) -> tuple[Any, Any]:
+            seen, own = jax.tree.unflatten(structure, parts)
+            return function(seen, **own)
+
+        return over_columns(block, arrays, width=self.columns if width is None else width)

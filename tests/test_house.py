@@ -16,8 +16,8 @@ SOURCES = sorted(
 )
 # From the cellar up: a floor imports the floors below it, and its own rooms.
 FLOORS = [
-    ("checks", "algebra"),
-    ("types", "observations"),
+    ("checks", "algebra", "seen", "dealing", "layout"),
+    ("types", "observations", "tiles", "looks"),
     ("model",),
     ("completion",),
     ("beliefs",),

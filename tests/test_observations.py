@@ -11,7 +11,8 @@ import pytest
 from jax import lax
 from problems import one_by_one
 
-from smc_jax.observations import Entry, Observations
+from smc_jax.observations import Observations
+from smc_jax.seen import Entry
 
 RNG = np.random.default_rng(0)
 ROWS, COLUMNS, RANK = 4, 6, 2
@@ -52,8 +53,11 @@ ANSWERS = some_answers()
 CENTRE = RNG.normal(size=ROWS)  # of the rows
 FITTED = RNG.normal(size=(ROWS, COLUMNS))
 LOADINGS, LATENTS = RNG.normal(size=(ROWS, RANK)), RNG.normal(size=(RANK, COLUMNS))
-OF_ROWS, OF_COLUMNS = RNG.normal(size=(ROWS, 3)), RNG.normal(size=(3, COLUMNS))
+OF_COLUMNS = RNG.normal(size=(3, COLUMNS))
 VARIANCE = RNG.uniform(0.5, 2.0, COLUMNS)
+PAIRS = LOADINGS[:, [0, 0, 1]] * LOADINGS[:, [0, 1, 1]]  # of the upper triangle of w w'
+TRIANGLES = RNG.normal(size=(3, COLUMNS))
+COVARIANCES = np.moveaxis(TRIANGLES[[[0, 1], [1, 2]]], 2, 0)
 SOME = np.array([4, 0, 4, 5])
 HIDDEN = np.random.default_rng(1).random((ROWS, COLUMNS)) < 0.4
 
@@ -260,13 +264,6 @@ METHODS = {
             for values in [a.of_entry(d, n)]
         ],
     ),
-    "sum_over_rows": (
-        lambda o: (o.sum_over_rows(OF_ROWS, VARIANCE), o.sum_over_rows(OF_ROWS, 2.0)),
-        lambda a: (
-            a.per_column(OF_ROWS[a.row] / VARIANCE[a.column][:, None]).T,
-            a.per_column(OF_ROWS[a.row] / 2.0).T,
-        ),
-    ),
     "sum_over_columns": (
         lambda o: (o.sum_over_columns(OF_COLUMNS, VARIANCE), o.sum_over_columns(OF_COLUMNS, 2.0)),
         lambda a: (
@@ -284,10 +281,67 @@ METHODS = {
     ),
     "misfit": (
         lambda o: tuple(o.misfit(LOADINGS, CENTRE, LATENTS)),
-        lambda a: (
-            a._replace(value=residuals()).per_entry(lambda d, n, values: values.sum()),
-            a.per_column(residuals() ** 2),
+        lambda a: (a.per_column(residuals()), a.per_column(residuals() ** 2)),
+    ),
+    "residual": (
+        lambda o: o.residual(LOADINGS, CENTRE, LATENTS),
+        lambda a: a._replace(value=residuals()).per_entry(lambda d, n, values: values.sum()),
+    ),
+    "gram": (
+        lambda o: o.gram(LOADINGS, VARIANCE),
+        lambda a: a.per_column(PAIRS[a.row] / VARIANCE[a.column][:, None]).T,
+    ),
+    "slopes": (
+        lambda o: o.slopes(LOADINGS, CENTRE, LATENTS, TRIANGLES, VARIANCE).squares,
+        lambda a: a.per_column(residuals() ** 2),
+    ),
+    "row_slopes": (
+        lambda o: o.row_slopes(
+            LOADINGS, o.slopes(LOADINGS, CENTRE, LATENTS, TRIANGLES, VARIANCE).of_rows
         ),
+        lambda a: (
+            a.per_row(
+                (
+                    residuals()[:, None] * LATENTS.T[a.column]
+                    - np.einsum("akl,al->ak", COVARIANCES[a.column], LOADINGS[a.row])
+                )
+                / VARIANCE[a.column][:, None]
+            ),
+            a.per_row(residuals() / VARIANCE[a.column]),
+        ),
+    ),
+    "less": (
+        lambda o: [
+            contents(o.less(left, LATENTS.T, rows=rows, columns=VARIANCE, scale=2.0 * VARIANCE))
+            for left, rows in ((LOADINGS, CENTRE), (LOADINGS[:1], CENTRE[:1]))
+        ],
+        lambda a: [
+            expected_contents(a._replace(value=left / (2.0 * VARIANCE)[a.column]))
+            for left in (
+                residuals() - VARIANCE[a.column],
+                a.value - (LOADINGS[0] @ LATENTS + CENTRE[0] + VARIANCE)[a.column],
+            )
+        ],
+    ),
+    "error_about": (
+        lambda o: o.error_about(CENTRE),
+        lambda a: ((a.value - CENTRE[a.row]) ** 2).sum(),
+    ),
+    "over_columns": (
+        lambda o: [
+            o.over_columns(
+                lambda seen, variance: (
+                    seen.number(),
+                    seen.misfit(LOADINGS, CENTRE, jnp.zeros((RANK, seen.columns))).total * variance,
+                ),
+                {"variance": jnp.asarray(VARIANCE)},
+                width=width,
+            )
+            for width in (None, 4)
+        ],
+        lambda a: [
+            (a.value.size, a.per_column(a.value - CENTRE[a.row]) * VARIANCE) for _ in range(2)
+        ],
     ),
 }
 
@@ -327,7 +381,7 @@ def test_nothing_seen():
     assert nothing.entry(1, 2) == Entry(0, 0)
     chex.assert_trees_all_equal(contents(nothing), 4 * (jnp.zeros((ROWS, COLUMNS)),))
     misfit = nothing.misfit(LOADINGS, CENTRE, LATENTS)
-    assert not misfit.residual.any()
+    assert not misfit.total.any()
     assert not misfit.squares.any()
 
 

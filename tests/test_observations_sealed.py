@@ -18,10 +18,9 @@ from smc_jax.simulation.environment import make_environment
 from smc_jax.simulation.loop import make_loop
 
 PACKAGE = pathlib.Path(smc_jax.__file__).parent
+OWN = ("observations.py", "looks.py", "tiles.py", "dealing.py")
 SOURCES = sorted(
-    str(path.relative_to(PACKAGE))
-    for path in PACKAGE.rglob("*.py")
-    if path != PACKAGE / "observations.py"
+    str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if path.name not in OWN
 )
 STORED = set(Observations._fields)
 
@@ -33,7 +32,7 @@ def names_of_observations(function):
         argument.arg
         for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
         if argument.annotation is not None
-        and "Observations" in ast.unparse(argument.annotation).split(" | ")
+        and {"Observations", "Seen"} & set(ast.unparse(argument.annotation).split(" | "))
     }
     makers = {name for name, one in vars(Observations).items() if returns_observations(one)}
     for node in ast.walk(function):

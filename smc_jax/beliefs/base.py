@@ -11,9 +11,9 @@ from jax.flatten_util import ravel_pytree
 from jax.typing import ArrayLike
 
 from smc_jax.checks import at_least
+from smc_jax.looks import Seen
 from smc_jax.model.parameters import Parameters
 from smc_jax.model.rank import ranks_of_draws
-from smc_jax.observations import Observations
 from smc_jax.types import Outcome
 
 
@@ -47,7 +47,7 @@ class Diagnostics(NamedTuple):
 class Init(Protocol):
     """Starts a belief."""
 
-    def __call__(self, key: Array, data: Observations, prior: Any = None) -> Any:
+    def __call__(self, key: Array, data: Seen, prior: Any = None) -> Any:
         """The state before the first refit.
 
         Args:
@@ -57,7 +57,7 @@ class Init(Protocol):
         """
 
 
-def _unmoved(key: Array, state: Any, data: Observations, outcome: Outcome) -> Any:
+def _unmoved(key: Array, state: Any, data: Seen, outcome: Outcome) -> Any:
     return state
 
 
@@ -70,10 +70,10 @@ class Belief(NamedTuple):
     """
 
     init: Init  # (key, data, prior=None) -> state
-    refit: Callable[[Array, Any, Observations], Any]  # (key, state, data) -> state
+    refit: Callable[[Array, Any, Seen], Any]  # (key, state, data) -> state
     draw: Callable[[Array, Any], Parameters]  # (key, state) -> one draw of the parameters
     diagnose: Callable[[Any], Diagnostics]
-    absorb: Callable[[Array, Any, Observations, Outcome], Any] = _unmoved
+    absorb: Callable[[Array, Any, Seen, Outcome], Any] = _unmoved
     point: bool = False  # every draw is the same one
     store: Callable[[Any], Parameters] | None = None  # state -> stored draws, leading axis S
     # The same belief for a number of columns more, with their features [M, Q] or None; None where
@@ -126,7 +126,7 @@ def several_of(draws: int, chains: int) -> None:
 
 def stored_belief(
     init: Init,
-    refit: Callable[[Array, Any, Observations], Any],
+    refit: Callable[[Array, Any, Seen], Any],
     diagnose: Callable[[Any], Diagnostics],
     store: Callable[[Any], Parameters] = lambda state: state.draws,
 ) -> Belief:

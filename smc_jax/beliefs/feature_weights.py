@@ -8,8 +8,8 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
+from smc_jax.looks import Looks, Seen
 from smc_jax.model.features import Features
-from smc_jax.observations import Observations
 
 
 class Weights(NamedTuple):
@@ -54,12 +54,16 @@ def sample_weights(
     return Weights(weights, relevance)
 
 
-def check_features(features: Features, data: Observations) -> None:
+def check_features(features: Features, data: Seen) -> None:
     """Refuses features of another number of lines than the data have, or that are not orthogonal.
 
     Arrays that are not known yet, because a program is being traced, are taken as they are.
     """
     wanted = data.rows, data.columns
+    if features.entries is not None and isinstance(data, Looks):
+        raise ValueError(
+            "features.entries: predicts a whole matrix, which lists of looks are not; use dense()"
+        )
     if features.entries is not None and jnp.shape(features.entries) != wanted:
         raise ValueError(
             f"features.entries: a matrix {jnp.shape(features.entries)}, but the data are {wanted}"

@@ -7,11 +7,11 @@ from jax.typing import ArrayLike
 
 from smc_jax.algebra.symmetric import solve, upper_triangle
 from smc_jax.beliefs.signed_conditionals import Prior, State
-from smc_jax.observations import Observations
+from smc_jax.looks import Seen
 
 
 def sample_rows_alone(
-    key: Array, state: State, data: Observations, prior: Prior, features: ArrayLike
+    key: Array, state: State, data: Seen, prior: Prior, features: ArrayLike
 ) -> State:
     """Draws of v, c and the weights in w_d = v + B'f_d and b_d = c + B_b'f_d, and so of W and b.
 
@@ -43,9 +43,11 @@ def sample_rows_alone(
     z = jnp.where(reaches > 0.0, weights / (scale * jnp.where(reaches > 0.0, reaches, 1.0)), 0.0)
 
     design = x * scale / noise[:, None]
-    scaled, one = data.relative_to(offsets, noise).transposed(), jnp.ones((), x.dtype)
+    one, nothing = jnp.ones((), x.dtype), jnp.zeros((1, 0), x.dtype)
+    known = {"rows": jnp.zeros(1, x.dtype), "columns": offsets, "scale": noise}
+    scaled = data.less(nothing, x[:, :0], **known).transposed()
     (i, j), position = upper_triangle(scale.size)
-    products = scaled.sum_over_rows(design[:, i] * design[:, j], one)  # [L (L + 1) / 2, D]
+    products = scaled.gram(design, one)  # [L (L + 1) / 2, D]
     field = scaled.field(design, jnp.zeros(data.columns, x.dtype), one)  # [L, D]
     squared = products.T[:, position]  # [D, L, L]
 

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from smc_jax.algebra.columns import merged, shards, split
+from smc_jax.looks import Looks, Seen
 from smc_jax.model.parameters import Parameters
 from smc_jax.observations import Observations
 
@@ -23,13 +24,42 @@ class Ring(NamedTuple):
     observations: Observations  # [D, devices, L]
     own: int  # how many columns a device takes at once; no array, since shapes depend on it
 
+    @property
+    def starts(self) -> int:
+        """How many places there are to start from."""
+        return self.observations.columns
 
-def ring(key: Array, observations: Observations, columns: int) -> Ring:
+
+class Hand(NamedTuple):
+    """The groups of columns of lists of looks in a random order, with the first few again."""
+
+    order: Array  # [G + own - 1] int
+    looks: Looks
+    own: int  # how many groups are taken at once
+
+    @property
+    def starts(self) -> int:
+        """How many places there are to start from."""
+        return self.looks.groups
+
+    def taken(self, start: Array, parameters: Parameters) -> tuple[Parameters, Looks, float]:
+        """What `columns_from` returns; every group has every column once, or none."""
+        index = lax.dynamic_slice_in_dim(self.order, start % self.starts, self.own)
+        looks, members = self.looks.some_groups(index)
+        return parameters.at_columns(members), looks, self.starts / self.own
+
+
+def ring(key: Array, observations: Seen, columns: int) -> Ring | Hand:
     """A random order of the columns, of which `columns` neighbours can be taken from any start.
 
     Data often come in an order that means something: neighbours are alike, and a few of them would
     tell less of all the others than as many at random.
     """
+    if isinstance(observations, Looks):
+        groups = observations.groups
+        own = min(max(round(columns * groups / observations.columns), 1), groups)
+        order = jax.random.permutation(key, groups)
+        return Hand(jnp.concatenate([order, order[: own - 1]]), observations, own)
     devices = shards(observations.columns)
     everything = observations.columns // devices
     own = min(max(columns // devices, 1), everything)
@@ -40,13 +70,15 @@ def ring(key: Array, observations: Observations, columns: int) -> Ring:
 
 
 def columns_from(
-    start: Array, around: Ring, parameters: Parameters
-) -> tuple[Parameters, Observations, float]:
+    start: Array, around: Ring | Hand, parameters: Parameters
+) -> tuple[Parameters, Seen, float]:
     """Columns start, start + 1, ... of a ring, and what to multiply their likelihood by.
 
     For a start that is uniform on 0, ..., N - 1 every column is as likely as any other to be taken,
     and the product is unbiased in whatever order. All rings start at the same position.
     """
+    if isinstance(around, Hand):
+        return around.taken(start, parameters)
     order, own = around.order, around.own
     everything = order.size - own + 1  # of one ring
     start = start % everything

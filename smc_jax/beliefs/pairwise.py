@@ -9,6 +9,7 @@ from jax.typing import ArrayLike
 from smc_jax.beliefs.base import Belief, Diagnostics, no_prior
 from smc_jax.beliefs.history import heeding_history
 from smc_jax.checks import positive
+from smc_jax.looks import Seen
 from smc_jax.model.parameters import Parameters
 from smc_jax.observations import Observations
 
@@ -31,7 +32,7 @@ def pairs(observations: Observations, centre: Array) -> Pairs:
     return Pairs(centred @ centred.T, seen @ seen.T)
 
 
-def row_means(observations: Observations, *, strength: float = 1.0) -> Array:
+def row_means(observations: Seen, *, strength: float = 1.0) -> Array:
     """Row means [D], shrunk towards the overall mean as by `strength` more values equal to it."""
     count, total = observations.by_row()
     number = count.sum()

@@ -28,13 +28,13 @@ def sample_prediction_weight(key: Array, given: Parameters, data: Observations) 
     w, variance, q = given.factors(), given.noise() ** 2, given.prediction.T
     bare = given._replace(prediction=None, prediction_weight=None)
     latents = gaussian.latent_posterior(bare, data)
-    of_values = data.misfit(w, given.intercepts, latents.mean.T).residual
+    of_values = data.residual(w, given.intercepts, latents.mean.T)
 
     nothing = jnp.zeros_like(given.intercepts)
     as_values = data.relative_to(data.average() - q)
     field = as_values.field(w, nothing, variance)
     mean = jnp.einsum("nkl,ln->kn", latents.covariance, field)
-    of_prediction = as_values.misfit(w, nothing, mean).residual
+    of_prediction = as_values.residual(w, nothing, mean)
     times = data.times_seen()  # fractions of one in tempered history
     weighed = of_prediction / jnp.where(times > 0.0, times, 1.0) / variance
     moved = (latents.mean - given.latent_means).T

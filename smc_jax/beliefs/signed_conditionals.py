@@ -21,11 +21,11 @@ from jax.scipy.special import gammaln
 
 from smc_jax.algebra.symmetric import solve, upper_triangle
 from smc_jax.beliefs.feature_weights import Weights, sample_weights
+from smc_jax.looks import Seen
 from smc_jax.model import gaussian
 from smc_jax.model.features import Features
 from smc_jax.model.gamma_process import Model
 from smc_jax.model.parameters import LOG_RANGE, Parameters
-from smc_jax.observations import Observations
 
 WALKS = 4  # Metropolis steps for each parameter without a conjugate prior, in a sweep
 NONE = Features()
@@ -91,7 +91,7 @@ class Prior(NamedTuple):
 
 
 def sample_rows(
-    key: Array, state: State, data: Observations, prior: Prior, features: Features = NONE
+    key: Array, state: State, data: Seen, prior: Prior, features: Features = NONE
 ) -> State:
     """An exact draw of W and b given X, r, s_b and the means v_d of W and u_d of b.
 
@@ -108,7 +108,8 @@ def sample_rows(
         design = jnp.concatenate([design, constant], axis=1)
     regression = Parameters.plain(design / noise[:, None], jnp.ones((), x.dtype))
     own = state.intercept_centre(features)
-    scaled = data.relative_to(centre @ x.T + own + offsets, noise).transposed()
+    known = {"rows": own[:, 0], "columns": offsets, "scale": noise}
+    scaled = data.less(centre, x, **known).transposed()
     _, z = gaussian.sample_columns(key, regression, scaled)
     found = given._replace(loadings=centre + given.strengths * z[:, :k])
     if prior.intercepts:
@@ -125,7 +126,7 @@ def sample_shared(key: Array, state: State, prior: Prior, features: Features = N
     return state._replace(shared=left.sum(0) / precision + r * z / jnp.sqrt(precision))
 
 
-def shift_loadings(key: Array, state: State, data: Observations, prior: Prior) -> State:
+def shift_loadings(key: Array, state: State, data: Seen, prior: Prior) -> State:
     """An exact draw, given X and W - v, of all that rows share: v, and the loading of offsets.
 
     It moves all loadings of a factor. Where rows say little, v given W hardly moves, since W stays
@@ -134,7 +135,7 @@ def shift_loadings(key: Array, state: State, data: Observations, prior: Prior) -
     given, x, k = state.parameters, state.latents, state.shared.size
     noise = jnp.broadcast_to(given.noise(), (data.columns,))
     deviations = given.loadings - state.shared
-    left = data.misfit(deviations, given.intercepts, x[:, :k].T).residual.sum(0)
+    left = data.misfit(deviations, given.intercepts, x[:, :k].T).total
     scale = jnp.sqrt(prior.common) * given.strengths
     scale = jnp.concatenate([scale, jnp.ones_like(given.offsets)])
     features = x * scale / noise[:, None]
@@ -218,7 +219,7 @@ def sample_intercept_scale(
     return state._replace(parameters=given._replace(intercept_scale=jnp.exp(log_s)))
 
 
-def sample_noise(key: Array, state: State, data: Observations, prior: Prior) -> State:
+def sample_noise(key: Array, state: State, data: Seen, prior: Prior) -> State:
     """Metropolis steps of the columns' noise scales, and an exact draw of sigma.
 
     Where sigma is bounded it has Metropolis steps too.

@@ -26,12 +26,12 @@ from smc_jax.beliefs.signed_conditionals import (
 )
 from smc_jax.beliefs.starts import Start
 from smc_jax.checks import at_least
+from smc_jax.looks import Seen
 from smc_jax.model import gaussian
 from smc_jax.model.answers import Answers, sample_answers
 from smc_jax.model.features import Features
 from smc_jax.model.gamma_process import Model
 from smc_jax.model.parameters import Parameters
-from smc_jax.observations import Observations
 
 
 class Chains(NamedTuple):
@@ -42,9 +42,7 @@ class Chains(NamedTuple):
     refits: Array  # [] int
 
 
-def sweep(
-    key: Array, state: State, data: Observations, prior: Prior, features: Features = NONE
-) -> State:
+def sweep(key: Array, state: State, data: Seen, prior: Prior, features: Features = NONE) -> State:
     """X, then W and b, what rows share, the weights, the scales and the noise, each given all.
 
     Before all, who answers and the values that were refused, which are data to the rest of the
@@ -82,7 +80,12 @@ def sweep(
 
 
 def begin(
-    key: Array, data: Observations, model: Model, start: Start, prior: Prior, features: Features
+    key: Array,
+    data: Seen,
+    model: Model,
+    start: Start,
+    prior: Prior,
+    features: Features,
 ) -> State:
     """The first state of a chain: parameters where they start, latents and weights at zero."""
     parameters = model.constrain(start(key, data))
@@ -101,7 +104,7 @@ def begin(
     return State(parameters, shared, latents, rows, columns)
 
 
-def _with_answers(states: State, data: Observations, chains: int) -> State:
+def _with_answers(states: State, data: Seen, chains: int) -> State:
     """The chains with who answers beside their parameters."""
     if not data.counts_refusals:
         raise ValueError(
@@ -151,7 +154,7 @@ def signed_gibbs(
     if not settings.residual and features.rows is None:
         raise ValueError("model.residual: False needs features of the rows")
 
-    def init(key: Array, data: Observations, prior: Chains | None = None) -> Chains:
+    def init(key: Array, data: Seen, prior: Chains | None = None) -> Chains:
         check_features(features, data)
         keys = jax.random.split(key, chains)
         states = jax.vmap(lambda key: begin(key, data, model, start, settings, features))(keys)
@@ -162,7 +165,7 @@ def signed_gibbs(
         begun = Chains(states, stored, jnp.zeros((), int))
         return earlier_or(begun, prior, "Gibbs")
 
-    def refit(key: Array, state: Chains, data: Observations) -> Chains:
+    def refit(key: Array, state: Chains, data: Seen) -> Chains:
         first = jnp.where(state.refits == 0, first_sweeps, 0)
 
         def one(key: Array, state: State) -> tuple[State, Parameters]:

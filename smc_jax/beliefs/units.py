@@ -9,8 +9,8 @@ from jax.typing import ArrayLike
 from smc_jax.beliefs.base import Belief
 from smc_jax.beliefs.earlier import EarlierFit
 from smc_jax.beliefs.history import heeding_history
+from smc_jax.looks import Seen
 from smc_jax.model.parameters import Parameters
-from smc_jax.observations import Observations
 from smc_jax.types import Outcome
 
 
@@ -30,7 +30,7 @@ def standardised(belief: Belief) -> Belief:
     an earlier fit. Where all values are alike, the scale is 1.
     """
 
-    def init(key: Array, data: Observations, prior: Any = None) -> Standardised:
+    def init(key: Array, data: Seen, prior: Any = None) -> Standardised:
         if isinstance(prior, Standardised):  # an earlier state, whose units stay
             scaled = data.relative_to(prior.centre, prior.scale)
             return prior._replace(inner=belief.init(key, scaled, prior.inner))
@@ -47,16 +47,14 @@ def standardised(belief: Belief) -> Belief:
         inner = belief.init(key, data.relative_to(centre, scale))
         return Standardised(inner, centre, scale)
 
-    def refit(key: Array, state: Standardised, data: Observations) -> Standardised:
+    def refit(key: Array, state: Standardised, data: Seen) -> Standardised:
         scaled = data.relative_to(state.centre, state.scale)
         return state._replace(inner=belief.refit(key, state.inner, scaled))
 
     def draw(key: Array, state: Standardised) -> Parameters:
         return belief.draw(key, state.inner).in_units(state.centre, state.scale)
 
-    def absorb(
-        key: Array, state: Standardised, data: Observations, outcome: Outcome
-    ) -> Standardised:
+    def absorb(key: Array, state: Standardised, data: Seen, outcome: Outcome) -> Standardised:
         units = state.centre, state.scale
         scaled = data.relative_to(*units)
         return state._replace(

@@ -15,14 +15,14 @@ from smc_jax.algebra.columns import whole
 from smc_jax.beliefs.base import Belief, Diagnostics, earlier_or
 from smc_jax.beliefs.earlier import EarlierFit, continued, earlier_of
 from smc_jax.beliefs.history import heeding_history
-from smc_jax.beliefs.minibatch import Ring, columns_from, ring
+from smc_jax.beliefs.minibatch import Hand, Ring, columns_from, ring
 from smc_jax.beliefs.starts import Start
 from smc_jax.checks import at_least, positive
+from smc_jax.looks import Seen
 from smc_jax.model.earlier import Earlier
 from smc_jax.model.gamma_process import Model
 from smc_jax.model.parameters import Parameters
 from smc_jax.model.rank import expected_ranks
-from smc_jax.observations import Observations
 
 
 class Variational(NamedTuple):
@@ -77,17 +77,17 @@ class Chance(NamedTuple):
     start: Array  # [draws] int: where in their order the columns of a step begin
 
 
-def chance(key: Array, q: Variational, *, draws: int, columns: int) -> Chance:
-    """Fresh randomness for a number of draws and a matrix with that number of columns."""
+def chance(key: Array, q: Variational, *, draws: int, starts: int) -> Chance:
+    """Fresh randomness for a number of draws, which begin at one of so many places."""
     z_key, start_key = jax.random.split(key)
     z = jax.random.normal(z_key, (draws, _size(q)))
-    return Chance(z, jax.random.randint(start_key, (draws,), 0, columns))
+    return Chance(z, jax.random.randint(start_key, (draws,), 0, starts))
 
 
 def elbo(
     key: Array,
     q: Variational,
-    observations: Observations,
+    observations: Seen,
     *,
     model: Model,
     draws: int = 1,
@@ -99,17 +99,18 @@ def elbo(
     estimate is unbiased, but has their spread too.
     """
     key, order_key = jax.random.split(key)
-    random = chance(key, q, draws=draws, columns=observations.columns)
     seen = observations if columns is None else ring(order_key, observations, columns)
+    starts = observations.columns if columns is None else seen.starts
+    random = chance(key, q, draws=draws, starts=starts)
     return _elbo(random, q, seen, model=model)
 
 
-def _elbo(random: Chance, q: Variational, seen: Observations | Ring, *, model: Model) -> Array:
+def _elbo(random: Chance, q: Variational, seen: Seen, *, model: Model) -> Array:
     """The estimate that this randomness gives; of some columns where there is a ring of them."""
 
     def joint(random: Chance) -> Array:
         unconstrained = reparametrised(random.z, q)
-        if isinstance(seen, Observations):
+        if not isinstance(seen, Ring | Hand):
             return model.log_joint(unconstrained, seen)
         parameters = model.constrain(unconstrained)
         taken, observations, factor = columns_from(random.start, seen, parameters)
@@ -149,7 +150,7 @@ class Inference(NamedTuple):
     """A fit is started once and run again whenever data have come in."""
 
     init: Callable[[Parameters], Fit]  # unconstrained starting point
-    run: Callable[[Array, Fit, Observations, ArrayLike], Fit]  # (key, fit, data, steps)
+    run: Callable[[Array, Fit, Seen, ArrayLike], Fit]  # (key, fit, data, steps)
 
 
 def svi(
@@ -172,8 +173,9 @@ def svi(
       model: the prior.
       optimiser: one of `OPTIMISERS`, or any other of optax.
       draws: reparametrised draws a step.
-      columns: how many columns a draw takes, neighbours in an order that is drawn anew at each run;
-        the ELBO that is reported is then an estimate from those columns. None is all columns.
+      columns: how many columns a draw takes, neighbours in an order that is drawn anew at each run,
+        or about as many in whole groups of `Looks`; the ELBO that is reported is then an estimate
+        from those columns. None is all columns.
       window: steps over which the mean ELBO is taken; a run takes whole windows.
       tolerance: a run has converged once the mean ELBO of a window improves on that of the one
         before by less than `tolerance` times its absolute value; 0 takes all the steps.
@@ -192,15 +194,16 @@ def svi(
         state = optimiser.init(ravel_pytree(q)[0])
         return Fit(q, state, jnp.asarray(-jnp.inf, float), jnp.zeros((), int))
 
-    def run(key: Array, fit: Fit, observations: Observations, steps: ArrayLike) -> Fit:
+    def run(key: Array, fit: Fit, observations: Seen, steps: ArrayLike) -> Fit:
         # One flat vector: a step is then a few large operations, quick to compile and to run.
         start, unravel = ravel_pytree(fit.q)
         windows = -(-jnp.asarray(steps) // window)
-        everything = observations.columns
-        seen: Observations | Ring = observations
-        if columns is not None and columns < everything:
+        seen: Seen = observations
+        starts = observations.columns
+        if columns is not None and columns < starts:
             order_key = jax.random.fold_in(key, windows)  # the windows have the numbers below
             seen = ring(order_key, observations, columns)
+            starts = seen.starts
 
         def loss(flat: Array, random: Chance) -> Array:
             return -_elbo(random, unravel(flat), seen, model=model._replace(earlier=fit.earlier))
@@ -215,7 +218,7 @@ def svi(
             index, carry, last, _ = state
             # For all steps at once: step by step the generator would cost as much as a small step.
             keys = jax.random.split(jax.random.fold_in(key, index), window)
-            fresh = functools.partial(chance, draws=draws, columns=everything)
+            fresh = functools.partial(chance, draws=draws, starts=starts)
             random = jax.vmap(fresh, in_axes=(0, None))(keys, fit.q)
             carry, values = lax.scan(step, carry, random)
             return index + 1, carry, values.mean(), last
@@ -234,7 +237,7 @@ def svi(
 
 
 def trace(
-    key: Array, fit: Fit, observations: Observations, *, inference: Inference, steps: int, runs: int
+    key: Array, fit: Fit, observations: Seen, *, inference: Inference, steps: int, runs: int
 ) -> tuple[Fit, Array]:
     """`runs` runs of `steps` steps each, and the ELBO [runs] after each."""
 
@@ -268,7 +271,7 @@ def variational(
     at_least("first_steps", first_steps, 0)
     at_least("steps", steps, 0)
 
-    def init(key: Array, data: Observations, prior: Fit | EarlierFit | None = None) -> Fit:
+    def init(key: Array, data: Seen, prior: Fit | EarlierFit | None = None) -> Fit:
         begun = inference.init(start(key, data))
         if isinstance(prior, EarlierFit):
             return informed_by(begun, prior)
@@ -276,7 +279,7 @@ def variational(
             begun = begun._replace(earlier=prior.earlier)
         return earlier_or(begun, prior, "variational")
 
-    def refit(key: Array, fit: Fit, data: Observations) -> Fit:
+    def refit(key: Array, fit: Fit, data: Seen) -> Fit:
         return inference.run(key, fit, data, jnp.where(fit.steps == 0, first_steps, steps))
 
     def diagnose(fit: Fit) -> Diagnostics:

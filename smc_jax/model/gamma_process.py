@@ -11,6 +11,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from smc_jax.checks import at_least, one_of, positive
+from smc_jax.looks import Seen
 from smc_jax.model.earlier import OWN, Earlier
 from smc_jax.model.features import Features
 from smc_jax.model.gaussian import log_likelihood
@@ -24,7 +25,6 @@ from smc_jax.model.parameters import (
     field,
     log_tail,
 )
-from smc_jax.observations import Observations
 
 LOADINGS = ("gamma", "signed")
 
@@ -100,7 +100,7 @@ class Model(NamedTuple):
         loadings = volumes.pop("loadings")
         return sum(volumes.values(), jnp.zeros(())) + loadings
 
-    def log_likelihood(self, parameters: Parameters, observations: Observations) -> Array:
+    def log_likelihood(self, parameters: Parameters, observations: Seen) -> Array:
         """log p(Y | theta), the latent columns integrated out."""
         w, b, variance = parameters.factors(), parameters.intercepts, parameters.noise() ** 2
         elsewhere = parameters.prediction_weight, parameters.prediction
@@ -133,7 +133,7 @@ class Model(NamedTuple):
         ]
         return sum(each, jnp.zeros(()))
 
-    def log_joint(self, unconstrained: Parameters, observations: Observations) -> Array:
+    def log_joint(self, unconstrained: Parameters, observations: Seen) -> Array:
         """log p(Y, theta(u)) + log |d theta / d u|."""
         likelihood = self.log_likelihood(self.constrain(unconstrained), observations)
         return likelihood + self.log_density(unconstrained)

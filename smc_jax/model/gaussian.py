@@ -9,6 +9,7 @@ With counts in place of a mask, everything depends on
 with f_n = W'(total_n - count_n b) / s2 + p_n, and x_n | data ~ N(m_n, C_n).
 """
 
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -19,10 +20,11 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from smc_jax.algebra.batching import mapped
-from smc_jax.algebra.columns import over_columns
 from smc_jax.algebra.symmetric import Solved, solve, upper_triangle
+from smc_jax.looks import Seen
 from smc_jax.model.parameters import Known, Parameters
 from smc_jax.observations import Observations
+from smc_jax.tiles import Tiles
 
 BLOCK = 1024  # columns that the likelihood takes at once
 
@@ -38,17 +40,17 @@ def _solved(
     loadings: Array,
     intercepts: Array,
     variance: Array,
-    latent_means: Array,
-    observations: Observations,
+    latent_means: Array | None,
+    observations: Observations | Tiles,
     normals: Array | None = None,
 ) -> Solved:
-    """C_n, m_n, log det A_n, and with normals [K, N] a draw of x_n - m_n."""
+    """C_n, m_n, log det A_n for means [K, N], and with normals [K, N] a draw of x_n - m_n."""
     (i, j), _ = upper_triangle(loadings.shape[1])
-    products = observations.sum_over_rows(loadings[:, i] * loadings[:, j], variance)
+    products = observations.gram(loadings, variance)
     precision = products + jnp.where(i == j, 1.0, 0.0)[:, None]
     field = observations.field(loadings, intercepts, variance)
-    if latent_means.ndim:
-        field = field + latent_means.T
+    if latent_means is not None:
+        field = field + latent_means
     return solve(precision, field, normals)
 
 
@@ -56,7 +58,7 @@ def log_likelihood(
     loadings: Array,
     intercepts: Array,
     variance: Array,
-    observations: Observations,
+    observations: Seen,
     latent_means: ArrayLike = 0.0,
     prediction_weight: Known = None,
     prediction: Array | None = None,
@@ -103,101 +105,105 @@ def _log_likelihood_forward(
     variance: Array,
     means: Array,
     elsewhere: Elsewhere | None,
-    observations: Observations,
+    observations: Seen,
 ) -> tuple[Array, tuple]:
-    _, position = upper_triangle(loadings.shape[1])
     by_column = {"variance": variance}
     if means.ndim:
         by_column["latent_means"] = means.T
     if elsewhere is not None:
         by_column["prediction"] = elsewhere.prediction.T
-    arrays, structure = jax.tree.flatten((observations, by_column))
-
-    def block(*parts: Array) -> tuple[tuple, tuple]:
-        seen, own = jax.tree.unflatten(structure, parts)
-        weight = None if elsewhere is None else elsewhere.weight
-        return _likelihood_terms(loadings, intercepts, **own, weight=weight, observations=seen)
-
-    sums, (d_variance, d_means) = over_columns(block, arrays, width=BLOCK)
-    value, d_loadings, d_intercepts, spread, *d_weight = sums
-    d_loadings = d_loadings - jnp.einsum("dkl,dl->dk", spread[:, position], loadings)
+    weight = None if elsewhere is None else elsewhere.weight
+    block = functools.partial(_likelihood_terms, loadings, intercepts, weight)
+    sums, (d_variance, d_means) = observations.over_columns(block, by_column, width=BLOCK)
+    value, of_rows, *d_weight = sums
+    d_loadings, d_intercepts = observations.row_slopes(loadings, of_rows)
     d_means = d_means.T if means.ndim else jnp.zeros_like(means)
     gradients = d_loadings, d_intercepts, d_variance, d_means
-    return value, (gradients, d_weight, elsewhere, observations)
+    return value, (gradients, d_weight, elsewhere)
 
 
 def _likelihood_terms(
     loadings: Array,
     intercepts: Array,
+    weight: Known,
+    observations: Seen,
+    *,
     variance: Array,
     latent_means: Array | None = None,
     prediction: Array | None = None,
-    *,
-    weight: Known = None,
-    observations: Observations,
-) -> tuple[tuple[Array, ...], tuple[Array, Array]]:
+) -> tuple[tuple[Any, ...], tuple[Array, Array]]:
     """The log likelihood, and its gradient: what is summed over columns, and what is theirs.
 
-    Of the gradient for W the second term is the upper triangle of sum_n count_dn C_n / s2. That
-    for p [K, N] is m - p: since m_n maximises what p_n enters, m_n need not be differentiated.
+    The gradient for p [K, N] is m - p: since m_n maximises what p_n enters, m_n need not be
+    differentiated.
     """
-    given = jnp.zeros(()) if latent_means is None else latent_means.T
     if prediction is not None:
         observations = observations.relative_to(weight * prediction)
-    covariance, mean, log_det, _ = _solved(loadings, intercepts, variance, given, observations)
-    residual, squares = observations.misfit(loadings, intercepts, mean)
+    given = loadings, intercepts, variance, latent_means
+    covariance, mean, log_det, _ = _solved(*given, observations)
+    squares, of_rows = observations.slopes(loadings, intercepts, mean, covariance, variance)
     number = observations.by_column()
     away = mean if latent_means is None else mean - latent_means
     quadratic = (squares / variance).sum() + (away**2).sum()
     constant = number @ jnp.log(2 * jnp.pi * variance)
     value = -0.5 * (constant + log_det.sum() + quadratic)
 
-    spread = observations.sum_over_columns(covariance, variance)  # [D, K (K + 1) / 2]
-    pull = residual / variance
     # tr Sigma_n^-1 = (|O_n| - K + tr C_n) / s2, and |Sigma_n^-1 (y - b - W p)|^2 is the sum of
     # squared residuals / s2^2.
     k = len(mean)
     _, position = upper_triangle(k)
     freedom = number - k + covariance[position.diagonal()].sum(0)
     d_variance = -0.5 * (freedom / variance - squares / variance**2)
-    d_weight = () if prediction is None else ((pull * prediction).sum(),)
-    return (value, pull @ mean.T, pull.sum(1), spread, *d_weight), (d_variance, away)
+    if prediction is None:
+        return (value, of_rows), (d_variance, away)
+    pull = observations.residual(loadings, intercepts, mean) / variance
+    return (value, of_rows, (pull * prediction).sum()), (d_variance, away)
 
 
 def _log_likelihood_backward(saved: tuple, cotangent: Array) -> tuple:
-    gradients, d_weight, elsewhere, observations = saved
-    no_gradient = jax.tree.map(jnp.zeros_like, (elsewhere, observations))
-    d_elsewhere, d_observations = no_gradient
+    gradients, d_weight, elsewhere = saved
+    d_elsewhere = jax.tree.map(jnp.zeros_like, elsewhere)
     if elsewhere is not None:
         d_elsewhere = d_elsewhere._replace(weight=cotangent * d_weight[0])
-    return *(cotangent * gradient for gradient in gradients), d_elsewhere, d_observations
+    return *(cotangent * gradient for gradient in gradients), d_elsewhere, None
 
 
 _log_likelihood.defvjp(_log_likelihood_forward, _log_likelihood_backward)
 
 
-def latent_posterior(parameters: Parameters, observations: Observations) -> Columns:
+def latent_posterior(parameters: Parameters, observations: Seen) -> Columns:
     """x_n | data, W, sigma ~ N(m_n, C_n) for every column."""
     chex.assert_equal(observations.rows, parameters.loadings.shape[0])
-    return _columns(_solved(*_given(parameters, observations)))
+    return _columns(_solved_given(parameters, observations))
 
 
-def beyond_prediction(parameters: Parameters, observations: Observations) -> Observations:
+def beyond_prediction(parameters: Parameters, observations: Seen) -> Seen:
     """The observations less a times what was predicted elsewhere: all that factors explain."""
     if parameters.prediction is None:
         return observations
     return observations.relative_to(parameters.prediction_weight * parameters.prediction.T)
 
 
-def _given(
-    parameters: Parameters, observations: Observations
-) -> tuple[Array, Array, Array, Array, Observations]:
-    """W with the offsets of columns among its factors, b, s2 and p, and what they explain."""
+def _solved_given(
+    parameters: Parameters, observations: Seen, normals: Array | None = None
+) -> Solved:
+    """What `_solved` finds of all columns; offsets are among the factors."""
     if parameters.answers is not None:  # a draw of what was refused is as good as seen
         observations = parameters.answers.filled(observations)
     left = beyond_prediction(parameters, observations)
-    variance = parameters.noise() ** 2
-    return parameters.factors(), parameters.intercepts, variance, parameters.latent_means, left
+    variance = jnp.broadcast_to(parameters.noise() ** 2, (left.columns,))
+    by_column = {"variance": variance}
+    if parameters.latent_means.ndim:
+        by_column["latent_means"] = parameters.latent_means.T
+    if normals is not None:
+        by_column["normals"] = normals
+
+    def block(seen: Observations | Tiles, variance: Array, **own: Array) -> tuple[tuple, Solved]:
+        means, fresh = own.get("latent_means"), own.get("normals")
+        given = parameters.factors(), parameters.intercepts, variance, means
+        return (), _solved(*given, seen, fresh)
+
+    return left.over_columns(block, by_column)[1]
 
 
 def _columns(solved: Solved) -> Columns:
@@ -207,13 +213,11 @@ def _columns(solved: Solved) -> Columns:
     return Columns(mean, solved.inverse.T[:, position])
 
 
-def sample_columns(
-    key: Array, parameters: Parameters, observations: Observations
-) -> tuple[Columns, Array]:
+def sample_columns(key: Array, parameters: Parameters, observations: Seen) -> tuple[Columns, Array]:
     """The latent posteriors, and an exact draw of x_n [N, K] from each."""
-    given = _given(parameters, observations)
-    normals = jax.random.normal(key, (given[0].shape[1], observations.columns))
-    solved = _solved(*given, normals)
+    factors = parameters.factors().shape[1]
+    normals = jax.random.normal(key, (factors, observations.columns))
+    solved = _solved_given(parameters, observations, normals)
     return _columns(solved), (solved.solution + solved.draw).T
 
 

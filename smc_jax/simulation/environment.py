@@ -9,7 +9,8 @@ import numpy as np
 from jax import Array, lax
 
 from smc_jax.checks import at_least
-from smc_jax.observations import Entry, Observations
+from smc_jax.observations import Observations
+from smc_jax.seen import Entry
 from smc_jax.simulation.problem import MakeProblem, Problem
 from smc_jax.types import Choice, Offer, Outcome
 
