@@ -10,9 +10,10 @@ in `benchmarks/heldout_tables.py`; both say which files they need. The peers are
 scaled. A prediction is the mean over the stored draws of b_d + w_d' m_n, m_n the mean of the
 column's latents given the draw.
 
-Memory: the 3706 x 6040 matrix of MovieLens is dense, 90 MB in float32. What was seen takes three
-such matrices and a sweep makes some more: the process holds about 1.5 GB, and every line says how
-much it held. Draws are predicted one at a time, and only where a value is held out.
+Memory: where more than 1 % was seen the 3706 x 6040 matrix of MovieLens is dense, 90 MB in float32.
+What was seen takes three such matrices and a sweep makes some more: the process holds about 1.5 GB,
+and every line says how much it held. With less, what was seen is a list. Draws are predicted one at
+a time, and only where a value is held out.
 
 Of several settings of the model, --model="offsets=True | common=0.0 | ", those are taken that
 predict a tenth of the training values best, or several tenths in turn, which are held out for that
@@ -40,6 +41,7 @@ from benchmarks.heldout_data import Split, Task, Values
 from launch import commits
 from smc_jax import presets
 from smc_jax.beliefs.base import Belief
+from smc_jax.looks import Looks, Seen
 from smc_jax.model import gaussian
 from smc_jax.model.features import Features, coordinates
 from smc_jax.model.parameters import Parameters
@@ -65,6 +67,7 @@ PARTS = flags.DEFINE_integer("parts", 1, "Tenths that settings are chosen by, in
 OUT = flags.DEFINE_string("out", "results/benchmarks/heldout.jsonl", "Where lines are appended.")
 PEERS = flags.DEFINE_list("peers", [], "Files of lines that peers left, to be compared with.")
 TOOL = "smc_jax"
+LARGE, SPARSE = 10**6, 0.01  # entries, and the part seen below which they are lists
 NOTHING = "nothing"
 DEVELOPMENT = 1000  # the seed of the fits that settings are chosen by
 
@@ -72,7 +75,7 @@ DEVELOPMENT = 1000  # the seed of the fits that settings are chosen by
 class Data(NamedTuple):
     """The training values as the model sees them: (value - centre) / scale."""
 
-    observations: Observations
+    observations: Seen
     centre: float
     scale: float
 
@@ -108,23 +111,30 @@ def make_features(folder: pathlib.Path, task: Task, split: Split) -> Features:
 
 
 def standardise(train: Values) -> Data:
-    """The training values as a dense matrix, centred and scaled by their mean and deviation."""
+    """The training values, centred and scaled by their mean and deviation.
+
+    Where few entries of a large table were seen they are lists of looks, else a dense matrix.
+    """
     centre, scale = float(train.values.mean()), float(train.values.std())
-    values = np.zeros((train.row_ids.size, train.column_ids.size), np.float32)
-    mask = np.zeros(values.shape, bool)
-    values[train.row, train.column] = (train.values - centre) / scale
-    mask[train.row, train.column] = True
+    found = (train.values - centre) / scale
+    rows, columns = train.row_ids.size, train.column_ids.size
+    if rows * columns > LARGE and found.size < SPARSE * rows * columns:
+        return Data(
+            Looks.of(train.row, train.column, found, rows=rows, columns=columns), centre, scale
+        )
+    values, mask = np.zeros((rows, columns), np.float32), np.zeros((rows, columns), bool)
+    values[train.row, train.column], mask[train.row, train.column] = found, True
     return Data(Observations.from_matrix(values, mask), centre, scale)
 
 
-def make_fit(belief: Belief) -> Callable[[Array, Observations], Parameters]:
+def make_fit(belief: Belief) -> Callable[[Array, Seen], Parameters]:
     """The program from a key and what was seen to the stored draws, leading axis S."""
     store = belief.store
     if store is None:
         raise ValueError("belief: it stores no draws")
 
     @jax.jit
-    def fit(key: Array, observations: Observations) -> Parameters:
+    def fit(key: Array, observations: Seen) -> Parameters:
         start_key, refit_key = jax.random.split(key)
         begun = belief.init(start_key, observations)
         return store(belief.refit(refit_key, begun, observations))
@@ -133,7 +143,7 @@ def make_fit(belief: Belief) -> Callable[[Array, Observations], Parameters]:
 
 
 @jax.jit
-def predict(draws: Parameters, observations: Observations, row: Array, column: Array) -> Array:
+def predict(draws: Parameters, observations: Seen, row: Array, column: Array) -> Array:
     """The mean [T] over draws of b_d + w_d' m_n at T entries, one draw at a time.
 
     No array is larger than [D, N], [N, K, K] or [S, T].
@@ -147,7 +157,7 @@ def predict(draws: Parameters, observations: Observations, row: Array, column: A
 
 
 def predict_values(
-    seed: int, fit: Callable[[Array, Observations], Parameters], data: Data, test: Values
+    seed: int, fit: Callable[[Array, Seen], Parameters], data: Data, test: Values
 ) -> np.ndarray:
     """Fits the model to the training values, and predicts the others in their units."""
     draws = fit(jax.random.key(seed), data.observations)

@@ -19,7 +19,7 @@ from smc_jax.dealing import deal, merged, sizes
 from smc_jax.layout import Layout, Turn
 from smc_jax.observations import Observations
 from smc_jax.seen import Entry, Misfit, or_one, units_of
-from smc_jax.tiles import Tiles
+from smc_jax.tiles import Tiles, over_groups
 
 Seen = Any  # Observations or Looks
 
@@ -218,15 +218,43 @@ class Looks:
         return _looks(statistics, self.turn.layout, self.columns, self.rows)
 
     def at_columns(self, columns: Array) -> Observations:
-        """What was seen of some columns [C], as a dense block [D, C]."""
+        """What was seen of some columns [C], as a dense block [D, C].
+
+        It takes a pass over the group of each, or one over all looks where that is less.
+        """
+        stored = (self.count, self.total, self.scatter)
+        if columns.size >= self.groups:
+            return self._at_many(columns, stored)
+
+        def one(n: Array) -> Observations:
+            place = self.layout.position[n]
+            group, own = jnp.divmod(place, self.layout.members.shape[1])
+            mine = (self.layout.owner[group] == own)[:, None]
+            row, nothing = self.layout.row[group], jnp.zeros(self.rows, self.count.dtype)
+            each = (jnp.where(mine, x[group], 0.0) for x in stored)
+            return Observations(*(nothing.at[row].add(x) for x in each))
+
+        return jax.tree.map(jnp.transpose, lax.map(one, columns))
+
+    def _at_many(self, columns: Array, stored: tuple[Array, ...]) -> Observations:
+        """The same by one pass over all looks."""
         number = columns.size
         first = jnp.full(self.columns + 1, number).at[columns].set(jnp.arange(number))
         own = jnp.take_along_axis(self.layout.members, self.layout.owner, axis=1)
         where = self.layout.row, first[own][..., None]
         block = jnp.zeros((self.rows, number), self.count.dtype)
-        statistics = (self.count, self.total, self.scatter)
-        found = Observations(*(block.at[where].add(x, mode="drop") for x in statistics))
+        found = Observations(*(block.at[where].add(x, mode="drop") for x in stored))
         return found.at_columns(first[columns])  # a column may be named twice
+
+    def blocks(self, width: int) -> Array:
+        """All columns, a group at a time [G, B]; N stands for none. The width is for dense ones."""
+        del width
+        return self.layout.members
+
+    def of_block(self, number: Array, columns: Array) -> "Looks":
+        """What was seen of the columns of one of the `blocks`."""
+        del columns
+        return self.some_groups(number[None])[0]
 
     def dense(self) -> Observations:
         """The whole matrix [D, N]."""
@@ -268,38 +296,8 @@ class Looks:
           width: for dense observations alone.
         """
         del width
-        layout = self.layout
-
-        def grouped(array: Array) -> Array:
-            own = jnp.take(array, layout.members, axis=-1, mode="clip")
-            return jnp.moveaxis(own, -2, 0)
-
-        def together(each: Array) -> Array:  # [G, ..., B]
-            each = jnp.moveaxis(each, 0, -2)
-            flat = each.reshape(*each.shape[:-2], layout.members.size)
-            return jnp.take(flat, layout.position, axis=-1)
-
-        of_tiles = (layout.row, layout.owner, self.count, self.total, self.scatter)
-        groups = of_tiles, jax.tree.map(grouped, by_column)
-
-        def one(group: tuple) -> tuple[Any, Any]:
-            (row, owner, *statistics), own = group
-            count, total, scatter = statistics
-            size = layout.members.shape[1]
-            return function(Tiles(row, owner, count, total, scatter, self.rows, size), **own)
-
-        def step(total: Any, group: tuple) -> tuple[Any, Any]:
-            added, each = one(group)
-            return jax.tree.map(jnp.add, total, added), each
-
-        first = jax.tree.map(lambda x: x[0], groups)
-        if self.groups == 1:
-            added, each = one(first)
-            return added, jax.tree.map(lambda x: together(x[None]), each)
-        shapes = jax.eval_shape(lambda: one(first)[0])
-        nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-        total, each = lax.scan(step, nothing, groups)
-        return total, jax.tree.map(together, each)
+        statistics = (self.count, self.total, self.scatter)
+        return over_groups(function, self.layout, statistics, by_column, self.rows)
 
     def gram(self, loadings: Array, variance: Array) -> Array:
         """Upper triangles [K (K + 1) / 2, N] of the sum of w w' / variance over a column."""

@@ -42,21 +42,6 @@ class Observations(NamedTuple):
         values = jnp.where(counts > 0, values, 0.0).astype(counts.dtype)
         return cls(counts, values, jnp.zeros_like(values))
 
-    @classmethod
-    def from_arrays(cls, **arrays: ArrayLike) -> "Observations":
-        """The fields by name, checked: ValueError where arrays are missing or impossible."""
-        names = [name for name in cls._fields if name not in cls._field_defaults]
-        if arrays.keys() != set(names):
-            raise ValueError(f"the arrays of observations are {', '.join(names)}")
-        made = cls(*(jnp.asarray(arrays[name], jnp.result_type(float)) for name in names))
-        counts, scatter = made.counts, made.scatter
-        if counts.ndim != 2 or any(x.shape != counts.shape for x in jax.tree.leaves(made)):
-            raise ValueError("the arrays of observations must be matrices of one size")
-        negative, unseen = (counts < 0) | (scatter < 0), (counts == 0) & (jnp.abs(made.sums) > 0)
-        if (negative | unseen).any():
-            raise ValueError("counts and scatter must not be negative, nor a sum be of nothing")
-        return made
-
     @property
     def rows(self) -> int:
         """D."""
@@ -263,6 +248,22 @@ class Observations(NamedTuple):
     def at_columns(self, columns: Array) -> "Observations":
         """What was seen of some columns [D, C]."""
         return jax.tree.map(lambda x: jnp.take(x, columns, axis=1, mode="clip"), self)
+
+    def blocks(self, width: int) -> Array:
+        """All columns, some at a time [blocks, C]: `width` of them, the last block overlapping."""
+        columns = self.columns
+        width = min(width, columns)
+        starts = jnp.minimum(width * jnp.arange(-(-columns // width)), columns - width)
+        return starts[:, None] + jnp.arange(width)
+
+    def of_block(self, number: Array, columns: Array) -> "Observations":
+        """What was seen of the columns of one of the `blocks`."""
+        del number
+        return self.at_columns(columns)
+
+    def dense(self) -> "Observations":
+        """The same; lists of looks become dense."""
+        return self
 
     def at_rows(self, rows: Array) -> "Observations":
         """What was seen of some rows [R, N]; nothing of a row -1."""

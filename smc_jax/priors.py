@@ -164,7 +164,7 @@ def _ids(arrays: dict[str, np.ndarray], name: str) -> tuple[str, ...] | None:
 
 
 def _history(arrays: dict[str, np.ndarray]) -> History:
-    data = Observations.from_arrays(**_part(arrays, "history"))
+    data = _observations(_part(arrays, "history"))
     features = arrays.get("features")
     if features is None:
         return History.of(data)
@@ -258,6 +258,21 @@ def _q_of(prior: EarlierFit) -> Variational:
 def _named(kind: str, fields: Any) -> dict[str, Any]:
     given = fields._asdict().items()
     return {f"{kind}/{name}": value for name, value in given if value is not None}
+
+
+def _observations(arrays: dict[str, np.ndarray]) -> Observations:
+    """The fields by name, checked: ValueError where arrays are missing or impossible."""
+    names = [name for name in Observations._fields if name not in Observations._field_defaults]
+    if arrays.keys() != set(names):
+        raise ValueError(f"the arrays of observations are {', '.join(names)}")
+    made = Observations(*(jnp.asarray(arrays[name], jnp.result_type(float)) for name in names))
+    counts, scatter = made.counts, made.scatter
+    if counts.ndim != 2 or any(x.shape != counts.shape for x in jax.tree.leaves(made)):
+        raise ValueError("the arrays of observations must be matrices of one size")
+    negative, unseen = (counts < 0) | (scatter < 0), (counts == 0) & (jnp.abs(made.sums) > 0)
+    if (negative | unseen).any():
+        raise ValueError("counts and scatter must not be negative, nor a sum be of nothing")
+    return made
 
 
 def _part(arrays: dict[str, np.ndarray], kind: str) -> dict[str, np.ndarray]:

@@ -7,12 +7,15 @@ group stay in a cache: see `dealing`.
 """
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
 from smc_jax.algebra.symmetric import upper_triangle
+from smc_jax.layout import Layout
 from smc_jax.seen import Misfit, Slopes, or_one
 
 
@@ -94,3 +97,50 @@ class Tiles:
         of_intercepts = jnp.zeros(self.rows, at.dtype).at[self.row].add(pull)
         squares = self.misfit(loadings, intercepts, latents).squares
         return Slopes(squares, (of_loadings, of_intercepts))
+
+
+def over_groups(
+    function: Callable[..., tuple[Any, Any]],
+    layout: Layout,
+    statistics: tuple[Array, ...],
+    by_column: dict[str, Array],
+    rows: int,
+) -> tuple[Any, Any]:
+    """Applies a function to the groups of columns, one after another: see `Looks.over_columns`.
+
+    Args:
+      function: from the `Tiles` of a group, and keywords.
+      layout: where the looks are.
+      statistics: count, total and scatter [G, T, L].
+      by_column: the keywords, arrays whose last axis is the columns.
+      rows: D.
+    """
+    members = layout.members
+
+    def grouped(array: Array) -> Array:
+        return jnp.moveaxis(jnp.take(array, members, axis=-1, mode="clip"), -2, 0)
+
+    def together(each: Array) -> Array:  # [G, ..., B]
+        each = jnp.moveaxis(each, 0, -2)
+        flat = each.reshape(*each.shape[:-2], members.size)
+        return jnp.take(flat, layout.position, axis=-1)
+
+    def one(group: tuple) -> tuple[Any, Any]:
+        of_tiles, own = group
+        row, owner, count, total, scatter = of_tiles
+        seen = Tiles(row, owner, count, total, scatter, rows, members.shape[1])
+        return function(seen, **own)
+
+    def step(total: Any, group: tuple) -> tuple[Any, Any]:
+        added, each = one(group)
+        return jax.tree.map(jnp.add, total, added), each
+
+    groups = (layout.row, layout.owner, *statistics), jax.tree.map(grouped, by_column)
+    first = jax.tree.map(lambda x: x[0], groups)
+    if len(members) == 1:
+        added, each = one(first)
+        return added, jax.tree.map(lambda x: together(x[None]), each)
+    shapes = jax.eval_shape(lambda: one(first)[0])
+    nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+    total, each = lax.scan(step, nothing, groups)
+    return total, jax.tree.map(together, each)

@@ -28,6 +28,10 @@ class Offer(NamedTuple):
             return position
         return jnp.take(self.columns, position, mode="clip")
 
+    def is_open(self, row: Array, column: Array) -> Array:
+        """Whether an entry of a standing offer may be chosen []; none is outside the matrix."""
+        return self.open.at[row, column].get(mode="fill", fill_value=False)
+
     def without(self, choice: "Choice") -> "Offer":
         """The same offer with one entry closed; nothing closes where there is no such entry."""
         row, column = choice
@@ -37,8 +41,12 @@ class Offer(NamedTuple):
         rows = jnp.arange(self.open.shape[0])[:, None]
         return self._replace(open=self.open & ~((rows == row) & (self.columns == column)))
 
-    def of(self, columns: Array) -> "Offer":
-        """Some columns [C] of a standing offer, as an offer that names them."""
+    def of(self, columns: Array, seen: Any) -> "Offer":
+        """Some columns [C] of a standing offer, as an offer that names them.
+
+        What was `seen` of these columns is for offers that are no arrays; see `growing.Unseen`.
+        """
+        del seen
 
         def some(array: Array | None) -> Any:
             return None if array is None else jnp.take(array, columns, axis=1, mode="clip")

@@ -24,7 +24,7 @@ from smc_jax.policies.ensemble_policy import ColumnView, Rule
 from smc_jax.types import Offer
 
 BOUNDED = 2**20  # entries of all draws that have their bounds found at once on a CPU
-ROWS = 1024  # of these entries
+ROWS = 1024  # of these entries, where the columns can be chosen
 
 
 def of_columns(parameters: Parameters, columns: Array) -> Parameters:
@@ -68,7 +68,8 @@ def bounds_of_columns(
 
     latents, spread = lax.map(latents_of, parameters)
     rows = offer.open.shape[0]
-    height = min(at_once(ROWS, rows), rows)
+    on_cpu = max(BOUNDED // (parameters.sigma.shape[0] * columns.size), 1)
+    height = min(at_once(on_cpu, rows), rows)
     noise = jax.vmap(lambda one: jnp.broadcast_to(one.noise(), columns.shape))(parameters)
 
     def of_rows(begin: Array) -> Any:
@@ -100,17 +101,19 @@ def bounds(
     rule: Rule, parameters: Parameters, data: Observations, offer: Offer, shared: Any
 ) -> Any:
     """The summary of all columns [N], of bounds, some columns at a time."""
-    draws, rows, columns = parameters.sigma.shape[0], data.rows, data.columns
-    on_cpu = max(BOUNDED // (draws * min(ROWS, rows)), 1)
-    width = min(at_once(on_cpu, columns), columns)
-    starts = jnp.minimum(width * jnp.arange(-(-columns // width)), columns - width)
-    blocks = starts[:, None] + jnp.arange(width)
+    draws, columns = parameters.sigma.shape[0], data.columns
+    width = at_once(max(BOUNDED // (draws * min(ROWS, data.rows)), 1), columns)
+    blocks = data.blocks(width)
 
-    def of_block(some: Array) -> Any:
-        own, seen = of_columns(parameters, some), data.at_columns(some)
-        return bounds_of_columns(rule, own, some, seen, offer.of(some), shared)
+    def of_block(block: tuple[Array, Array]) -> Any:
+        number, some = block
+        seen, own = data.of_block(number, some), of_columns(parameters, some)
+        return bounds_of_columns(rule, own, some, seen, offer.of(some, seen), shared)
 
-    found = lax.map(of_block, blocks)  # [blocks, width]
-    return jax.tree.map(
-        lambda x: jnp.zeros(columns, x.dtype).at[blocks.ravel()].set(x.ravel()), found
-    )
+    found = lax.map(of_block, (jnp.arange(len(blocks)), blocks))  # [blocks, C]
+
+    def by_column(of_blocks: Array) -> Array:
+        empty = jnp.zeros(columns, of_blocks.dtype)
+        return empty.at[blocks.ravel()].set(of_blocks.ravel(), mode="drop")
+
+    return jax.tree.map(by_column, found)

@@ -69,8 +69,13 @@ class EnsembleState(NamedTuple):
     shared: Any  # what `share` returned at the refit; () if offers name columns
 
 
-def summaries(rule: Rule, members: Ensemble, data: Observations, offer: Offer, shared: Any) -> Any:
-    """The summary of every column of an offer, whose columns alone the ensemble has."""
+def summaries(
+    rule: Rule, members: Ensemble, data: Observations | None, offer: Offer, shared: Any
+) -> Any:
+    """The summary of every column of an offer, whose columns alone the ensemble has.
+
+    The data are None for rules that have no use for them.
+    """
     draws, columns = members.column.block.shape[:2]
     index = jnp.arange(columns) if offer.columns is None else offer.columns
     # Of chances, predictions from elsewhere and answers there may be none: then there is no array.

@@ -59,8 +59,9 @@ def brought(
     A column that is there already is found anew; N stands for none.
     """
     places = state.place.shape[0], state.kept.shape[0]
-    found = _found(state, columns, data)
-    summary = summaries(rule, found, data.at_columns(columns), offer.of(columns), state.shared)
+    seen = data.at_columns(columns)
+    found = _found(state, columns, seen)
+    summary = summaries(rule, found, None, offer.of(columns, seen), state.shared)
     there = columns < places[0]
     # Where they go: those that are there stay where they are.
     now = state.place.at[columns].get(mode="fill", fill_value=places[1])
@@ -80,10 +81,10 @@ def brought(
     )
 
 
-def _found(state: ScreenedState, columns: Array, data: Observations) -> Ensemble:
+def _found(state: ScreenedState, columns: Array, seen: Observations) -> Ensemble:
     """The ensemble of some columns, found from what was seen of them."""
     key = jax.random.wrap_key_data(state.sample_key)
-    return ensemble.start(key, of_columns(state.parameters, columns), data.at_columns(columns))
+    return ensemble.start(key, of_columns(state.parameters, columns), seen)
 
 
 def settled(
@@ -104,7 +105,7 @@ def settled(
         state, last = carry
         row, n = best(state)
         there = state.place.at[n].get(mode="clip") < places
-        is_open = offer.of(n[None]).open.at[row, 0].get(mode="clip")
+        is_open = offer.is_open(row, n)
         return (n >= 0) & ~(there & is_open) & (n != last)
 
     def bring(carry: tuple[ScreenedState, Array]) -> tuple[ScreenedState, Array]:
@@ -170,8 +171,8 @@ def screened_policy(
     def choose(key: Array, state: ScreenedState, data: Observations, offer: Offer) -> Choice:
         if offer.columns is None:
             return rule.choose(key, state.summary, state.shared, offer)
-        members, part = _found(state, offer.columns, data), offer.columns.size / data.columns
-        own = data.at_columns(offer.columns)
+        own, part = data.at_columns(offer.columns), offer.columns.size / data.columns
+        members = _found(state, offer.columns, own)
         summary, shared = survey(rule, key, members, own, offer, part)
         return by_column(rule.choose(key, summary, shared, offer), offer)
 
@@ -203,8 +204,8 @@ def _screened(
     some = jnp.arange(data.columns)
     if sampled < some.size:
         some = jnp.sort(jax.random.choice(key, some.size, (sampled,), replace=False))
-    members, part = _found(state, some, data), some.size / data.columns
-    shared = rule.share(key, members, offer.of(some), part)
+    seen, part = data.at_columns(some), some.size / data.columns
+    shared = rule.share(key, _found(state, some, seen), offer.of(some, seen), part)
     summary = bounds(rule, state.parameters, data, offer, shared)
     return state._replace(summary=summary, shared=shared)
 
@@ -243,7 +244,7 @@ def _absorbed(
     members, _ = ensemble.condition(key, state.members(), there)
     block = lax.dynamic_slice_in_dim(members.column.block, at, 1, 1)
     one = Ensemble(of_columns(state.parameters, n[None]), gaussian.Column(block))
-    found = summaries(rule, one, data.at_columns(n[None]), offer.of(n[None]), state.shared)
+    found = summaries(rule, one, None, offer.of(n[None], data.at_columns(n[None])), state.shared)
 
     def update(every: Best, own: Best) -> Best:
         score = jnp.where(place < places, own.score[0], jnp.inf)

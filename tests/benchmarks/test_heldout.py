@@ -3,6 +3,7 @@
 import gzip
 import types
 
+import chex
 import jax
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from benchmarking import load
 
 from benchmarks import heldout_data, heldout_tables
 from benchmarks import heldout_movielens as splits
+from smc_jax.looks import Looks
 
 heldout = load("heldout")
 
@@ -311,3 +313,14 @@ def test_of_several_settings_those_that_predict_best_are_taken(tmp_path, monkeyp
     assert "inner RMSE 0.9000  nothing" in capsys.readouterr().out
     assert heldout.best_settings(study, ["offsets=True"]) == "offsets=True"
     assert len(asked) == 3
+
+
+def test_large_tables_of_which_little_was_seen_are_lists(monkeypatch):
+    train = made_up(12, 20, seen=0.5)
+    dense = heldout.standardise(train)
+    monkeypatch.setattr(heldout, "LARGE", 100)
+    monkeypatch.setattr(heldout, "SPARSE", 0.9)
+    lists = heldout.standardise(train)
+    assert isinstance(lists.observations, Looks)
+    assert lists[1:] == dense[1:]
+    chex.assert_trees_all_close(lists.observations.dense(), dense.observations, atol=1e-6)
