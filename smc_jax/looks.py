@@ -109,6 +109,11 @@ class Looks:
         return self.layout.row.shape[-3]
 
     @property
+    def slots(self) -> int:
+        """How many looks the arrays have room for."""
+        return self.count.size
+
+    @property
     def counts_refusals(self) -> bool:
         """Whether refusals are counted."""
         return False
