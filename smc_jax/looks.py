@@ -1,7 +1,7 @@
 """What was seen as lists of looks: memory and cost follow what was seen, not D x N.
 
-The same questions as of `Observations`, which is quicker where more than some per cent of the
-entries were seen. Looks lie in groups of columns, as `dealing` puts them; a pass over the data
+They answer the questions that a fit asks of `Observations`, which are quicker where more than about
+a tenth of the entries was seen. Looks lie in groups of columns, as `dealing` puts them; a pass over the data
 takes one group at a time, so that the memory it needs is that of one group.
 """
 
