@@ -1,8 +1,8 @@
 """What was seen as lists of looks: memory and cost follow what was seen, not D x N.
 
-They answer the questions that a fit asks of `Observations`, which are quicker where more than about
-a tenth of the entries was seen. Looks lie in groups of columns, as `dealing` puts them; a pass over the data
-takes one group at a time, so that the memory it needs is that of one group.
+They answer the questions that a fit asks of `Observations`, which are quicker where more than a
+fifth of the entries was seen. Looks lie in groups of columns, as `dealing` puts them; a pass over
+the data takes one group at a time, so that the memory it needs is that of one group.
 """
 
 import dataclasses
