@@ -18,6 +18,7 @@ from smc_jax.data.ratings import Ratings
 from smc_jax.data.recorded import recorded
 from smc_jax.data.synthetic import synthetic
 from smc_jax.data.table import read_table
+from smc_jax.looks import Looks
 from smc_jax.model.gamma_process import Model, gamma_process
 from smc_jax.model.parameters import Parameters
 from smc_jax.observations import Observations
@@ -51,6 +52,7 @@ __all__ = [
     "EarlierFit",
     "Environment",
     "History",
+    "Looks",
     "Model",
     "Observations",
     "Offer",

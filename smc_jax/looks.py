@@ -1,8 +1,8 @@
 """What was seen as lists of looks: memory and cost follow what was seen, not D x N.
 
-The same questions as of `Observations`, which is quicker where more than some per cent of the
-entries were seen. Looks lie in groups of columns, as `dealing` puts them; a pass over the data
-takes one group at a time, so that the memory it needs is that of one group.
+They answer the questions that a fit asks of `Observations`, which are quicker where more than a
+fifth of the entries was seen. Looks lie in groups of columns, as `dealing` puts them; a pass over
+the data takes one group at a time, so that the memory it needs is that of one group.
 """
 
 import dataclasses
@@ -107,6 +107,11 @@ class Looks:
     def groups(self) -> int:
         """G."""
         return self.layout.row.shape[-3]
+
+    @property
+    def slots(self) -> int:
+        """How many looks the arrays have room for."""
+        return self.count.size
 
     @property
     def counts_refusals(self) -> bool:

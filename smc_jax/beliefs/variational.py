@@ -198,8 +198,7 @@ def svi(
         # One flat vector: a step is then a few large operations, quick to compile and to run.
         start, unravel = ravel_pytree(fit.q)
         windows = -(-jnp.asarray(steps) // window)
-        seen: Seen = observations
-        starts = observations.columns
+        seen, starts = observations, observations.columns
         if columns is not None and columns < starts:
             order_key = jax.random.fold_in(key, windows)  # the windows have the numbers below
             seen = ring(order_key, observations, columns)

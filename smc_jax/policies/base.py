@@ -10,6 +10,7 @@ from jax import Array
 from smc_jax.algebra.batching import mapped
 from smc_jax.algebra.extremes import argmax, first_largest
 from smc_jax.beliefs.base import Belief, Diagnostics, parameter_draws
+from smc_jax.looks import Looks, Seen
 from smc_jax.model import gaussian
 from smc_jax.model.parameters import Parameters
 from smc_jax.observations import Observations
@@ -123,28 +124,31 @@ def predictor(
 ) -> Callable[[Array, Any, Observations, Array, Array, int], Mixture]:
     """`Policy.predict` from draws of the belief, whose state is found in the policy's.
 
-    A draw costs what the columns that are asked for cost.
+    A draw costs what the columns that are asked for cost. Where these would have more entries than
+    lists of looks have slots, a draw takes all columns of the lists in place of a block.
     """
 
     def predict(
-        key: Array, state: Any, data: Observations, rows: Array, columns: Array, number: int
+        key: Array, state: Any, data: Seen, rows: Array, columns: Array, number: int
     ) -> Mixture:
-        seen = data.at_columns(columns)
+        whole = isinstance(data, Looks) and columns.size * data.rows > data.slots
+        seen = data if whole else data.at_columns(columns)
 
         def one(parameters: Parameters) -> Mixture:
             own = parameters.at_columns(columns)
-            mean, covariance = gaussian.latent_posterior(own, seen)  # [M, K] and [M, K, K]
+            found = gaussian.latent_posterior(parameters if whole else own, seen)
+            mean, covariance = (x[columns] if whole else x for x in found)  # [M, K] and [M, K, K]
             w = own.factors()[rows]
             variance = jnp.einsum("mk,mkl,ml->m", w, covariance, w)
             noise = jnp.broadcast_to(own.noise(), rows.shape)
             place = jnp.arange(rows.size)
             expected = own.expected_at(rows, place) + (w * mean).sum(1)
-            found = Mixture(expected, jnp.maximum(variance, 0.0), noise)
+            mixture = Mixture(expected, jnp.maximum(variance, 0.0), noise)
             if own.answers is None:
-                return found
+                return mixture
             refused = (own.answers.refused[place, rows] > 0) & ~seen.seen()[rows, place]
             known = Mixture(own.answers.values[place, rows], *jnp.zeros((2, rows.size)))
-            return jax.tree.map(lambda a, b: jnp.where(refused, a, b), known, found)
+            return jax.tree.map(lambda a, b: jnp.where(refused, a, b), known, mixture)
 
         return mapped(one, parameter_draws(key, belief, state_of(state), number), on_cpu=1)
 

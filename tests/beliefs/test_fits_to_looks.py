@@ -115,12 +115,15 @@ def test_a_sweep_is_that_of_dense_observations(features, residual):
     chex.assert_trees_all_close(found, wanted, rtol=1e-7, atol=1e-7)
 
 
-def test_gibbs_sampling_refits_and_predicts():
+@pytest.mark.parametrize("times", [1, 20])
+def test_gibbs_sampling_refits_and_predicts(times):
+    """Also where the entries that are asked for have more columns than there are looks."""
     looks, dense = listed(groups=4)
     belief = standardised(
         signed_gibbs(MODEL, STARTS["random"](MODEL), draws=4, chains=2, first_sweeps=5, sweeps=2)
     )
-    rows, columns = jnp.asarray([0, 3, 3]), jnp.asarray([2, 16, 0])
+    rows, columns = jnp.asarray([0, 3, 3] * times), jnp.asarray([2, 16, 0] * times)
+    assert (columns.size * ROWS > looks.slots) == (times > 1)
     found, wanted = (
         predictor(belief)(jax.random.key(1), refitted(belief, data), data, rows, columns, 4)
         for data in (looks, dense)

@@ -4,6 +4,7 @@ import json
 import sys
 from typing import NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -360,3 +361,20 @@ def told_belief():
 
 class Drawn(NamedTuple):
     draws: Parameters
+
+
+def test_lists_and_matrices_of_the_benchmark_are_of_the_same_values():
+    looks = load("looks")
+    values = looks.values_of(12, 15, 60)
+    assert len({*zip(values.row.tolist(), values.column.tolist(), strict=True)}) == 60
+    chex.assert_trees_all_close(values.looks().dense(), values.dense(), atol=1e-6)
+    programs = [looks.programs(data) for data in (values.looks(), values.dense())]
+    for name in ("step", "sweep"):
+        np.testing.assert_allclose(*(made[name]() for made in programs), rtol=1e-2)
+
+
+def test_costs_of_lists_have_exponents(capsys):
+    looks = load("looks")
+    found = looks.growing([12, 24], 60, 1)
+    assert found["exponents"].keys() == {"step", "sweep"}
+    assert "24 x 24: step" in capsys.readouterr().out
