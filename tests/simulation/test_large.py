@@ -1,5 +1,6 @@
 """The loop of matrices that are nowhere written down, against the same picks on dense arrays."""
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
