@@ -17,7 +17,7 @@ SOURCES = sorted(
 # From the cellar up: a floor imports the floors below it, and its own rooms.
 FLOORS = [
     ("checks", "algebra", "seen", "dealing", "layout"),
-    ("types", "observations", "tiles", "looks"),
+    ("types", "observations", "tiles", "looks", "growing"),
     ("model",),
     ("completion",),
     ("beliefs",),

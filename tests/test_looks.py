@@ -87,6 +87,7 @@ METHODS = {
     "transposed": lambda o, g: stored(o.transposed()),
     "column": lambda o, g: stored(o.column(jnp.asarray(2))),
     "at_columns": lambda o, g: stored(o.at_columns(jnp.asarray(SOME))),
+    "dense": lambda o, g: stored(o.dense()),
     "entry": lambda o, g: [o.entry(d, n) for d, n in ((0, 2), (3, 3), (ROWS - 1, 0))],
     "gram": lambda o, g: (o.gram(g.w, g.variance), o.gram(g.w, 2.0)),
     "field": lambda o, g: (o.field(g.w, g.centre, g.variance), o.field(g.w, g.centre, 2.0)),
@@ -120,10 +121,29 @@ def test_every_method_of_both_kinds_is_compared():
         "of_values",
         "over_columns",
         "row_slopes",
+        "blocks",
+        "of_block",
     }
     assert {name for name in of_both if not name.startswith("_")} == compared - {"slopes"}
     for_a_fit = {name for name in vars(Tiles) if name in vars(Observations)}
     assert {name for name in for_a_fit if not name.startswith("_")} <= compared
+
+
+@by_shape
+def test_blocks_have_every_column_once_and_what_was_seen_of_it(shape):
+    looks, dense = listed(**shape)
+    for seen in (looks, dense):
+        found = np.zeros(COLUMNS, int)
+        for number, columns in enumerate(np.asarray(seen.blocks(2))):
+            own = seen.of_block(jnp.asarray(number), jnp.asarray(columns)).dense()
+            there = columns < COLUMNS
+            found[columns[there]] += 1
+            expected = dense.at_columns(jnp.asarray(columns[there]))
+            for one, other in zip(own[:3], expected[:3], strict=True):
+                np.testing.assert_allclose(np.asarray(one)[:, there], other, atol=1e-6)
+                assert not np.asarray(one)[:, ~there].any()
+        assert (found >= 1).all()  # the last block of dense ones overlaps
+        assert seen is dense or (found == 1).all()
 
 
 @by_shape
