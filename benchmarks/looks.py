@@ -18,6 +18,7 @@ import numpy as np
 from absl import app, flags
 
 from benchmarks import timing
+from benchmarks.uneven import uneven_entries
 from smc_jax.beliefs import starts, variational
 from smc_jax.beliefs.signed_conditionals import NONE, Prior
 from smc_jax.beliefs.signed_gibbs import begin, sweep
@@ -30,7 +31,7 @@ SEEN = flags.DEFINE_list("seen", ["0.05", "0.005", "0.0005"], "Parts of the entr
 LOOKS = flags.DEFINE_integer("looks", 500_000, "Where the matrix grows.", lower_bound=1)
 SIDES = flags.DEFINE_list("sides", ["1000", "3162", "10000", "31623", "100000"], "D = N.")
 REPEATS = flags.DEFINE_integer("repeats", 5, "Timings of each program.", lower_bound=1)
-RANK, STEPS, SPREAD = 20, 5, 1.0
+RANK, STEPS = 20, 5
 
 
 class Values(NamedTuple):
@@ -54,14 +55,9 @@ class Values(NamedTuple):
 
 
 def values_of(rows: int, columns: int, number: int, seed: int = 0) -> Values:
-    """A number of entries of a noisy matrix of rank 5; how often rows are seen is log-normal."""
+    """A number of entries of a noisy matrix of rank 5."""
     rng = np.random.default_rng(seed)
-    weights = [np.cumsum(rng.lognormal(0.0, SPREAD, side)) for side in (rows, columns)]
-    entries = np.empty(0, np.int64)
-    while entries.size < number:
-        drawn = [np.searchsorted(w, w[-1] * rng.random(number)) for w in weights]
-        entries = np.unique(np.append(entries, drawn[0] * columns + drawn[1]))
-    row, column = np.divmod(rng.permutation(entries)[:number], columns)
+    row, column = uneven_entries(rows, columns, number, rng)
     left, right = rng.normal(size=(rows, 5)), rng.normal(size=(columns, 5))
     value = (left[row] * right[column]).sum(1) + 0.3 * rng.normal(size=number)
     return Values(row, column, value, (rows, columns))

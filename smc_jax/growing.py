@@ -69,6 +69,12 @@ class Growing:
             number=self.number + seen,
         )
 
+    def relative_to(self, centre: ArrayLike, scale: ArrayLike = 1.0) -> "Growing":
+        """The same for values (y - centre) / scale, both []."""
+        value = (self.value - centre) / scale
+        filled = self.filled.relative_to(centre, scale)
+        return dataclasses.replace(self, filled=filled, value=value)
+
     def answers(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows, columns and values of the answers since the looks were filled, on the host."""
         number = int(self.number)

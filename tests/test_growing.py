@@ -1,5 +1,6 @@
 """Looks that grow, against a dense matrix that is told the same."""
 
+import chex
 import jax.numpy as jnp
 import numpy as np
 
@@ -24,6 +25,8 @@ def test_what_was_added_is_seen_beside_what_was_filled():
     some = jnp.array([1, 0, 4, 6])
     for own, other in zip(data.at_columns(some)[:3], told.at_columns(some)[:3], strict=True):
         np.testing.assert_allclose(own, other, atol=1e-6)
+    scaled, expected = data.relative_to(1.5, 2.0), told.relative_to(1.5, 2.0)
+    chex.assert_trees_all_close(scaled.at_columns(some), expected.at_columns(some), atol=1e-6)
     offer = Unseen(data)
     for d in range(ROWS):
         for n in range(COLUMNS):

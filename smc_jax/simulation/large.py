@@ -142,6 +142,7 @@ def run(
     picks: int,
     batches: int = 1,
     filled: Callable[[Lists, Looks | None], Looks] | None = None,
+    told: Callable[[str, int], None] = lambda phase, number: None,
 ) -> Iterator[Batch]:
     """Refits and picks, one batch after another.
 
@@ -153,12 +154,14 @@ def run(
       picks: of a batch.
       batches: how many there are.
       filled: makes looks of lists, in the shapes of earlier looks where these are given.
+      told: called with `filled`, `refit` or `picks`, and the number of the batch, after each.
     """
     at_least("picks", picks, 1)
     at_least("batches", batches, 1)
     make = filled or looks_of(*matrix.shape)
     init_key, noise_key, key = jax.random.split(key, 3)
     looks = make(lists, None)
+    told("filled", 0)
     begun = jax.jit(lambda key, data: policy.init(key, data, Unseen(data)))  # type: ignore[arg-type]
     state = begun(init_key, looks)
 
@@ -176,14 +179,17 @@ def run(
 
     for number in range(batches):
         refit_key, pick_key = jax.random.split(jax.random.fold_in(key, number))
-        state, diagnostics = refit(refit_key, state, looks)
-        carry, steps = choose(pick_key, state, looks, matrix)
+        state, diagnostics = jax.block_until_ready(refit(refit_key, state, looks))
+        told("refit", number)
+        carry, steps = jax.block_until_ready(choose(pick_key, state, looks, matrix))
+        told("picks", number)
         _check(diagnostics, steps, number, picks)
         yield Batch(diagnostics, jax.tree.map(np.asarray, steps), lists)
         state = carry.policy
         lists = lists.with_answers(carry.data)
         if number + 1 < batches:
             looks = make(lists, looks)
+            told("filled", number + 1)
 
 
 def looks_of(rows: int, columns: int, **settings: Any) -> Callable[[Lists, Looks | None], Looks]:
