@@ -87,6 +87,12 @@ class Unseen(NamedTuple):
 
     data: Growing | Looks
     columns: None = None  # every column is present
+    chance: None = None  # every ask is answered
+
+    @property
+    def open(self) -> Array:
+        """Refused: an array of all entries."""
+        raise ValueError("policy: needs arrays of all entries; give ids, greedy or ucb `kept`")
 
     def of(self, columns: Array, seen: Observations | Looks) -> Offer:
         """Some columns [C], of which this was seen, as an offer that names them."""

@@ -11,6 +11,7 @@ from smc_jax.looks import Looks
 from smc_jax.observations import Observations
 from smc_jax.policies.greedy import greedy
 from smc_jax.policies.ids import ids
+from smc_jax.policies.random import random
 from smc_jax.simulation import large
 from smc_jax.types import Offer, Outcome
 
@@ -77,6 +78,13 @@ def test_picks_are_those_of_the_dense_matrix_that_keeps_all_columns(rule):
     np.testing.assert_array_equal([row, column], expected)
     assert len({*zip(row, column, strict=True)}) == PICKS * BATCHES
     assert not {*zip(row, column, strict=True)} & {*zip(lists.row, lists.column, strict=True)}
+
+
+@pytest.mark.parametrize("policy", [greedy(BELIEF), random()])
+def test_policies_that_need_the_whole_matrix_are_refused_with_the_remedy(policy):
+    matrix, lists = problem()
+    with pytest.raises(ValueError, match=r"^policy: [^\n]* give ids, greedy or ucb `kept`"):
+        next(large.run(jax.random.key(0), matrix, lists, policy, picks=1))
 
 
 @pytest.mark.parametrize("horizon", [1, 17, 60])
