@@ -11,9 +11,9 @@ scaled. A prediction is the mean over the stored draws of b_d + w_d' m_n, m_n th
 column's latents given the draw.
 
 Peers average 400 and 500 samples: with 64 draws, the default of earlier versions, what is left of
-chance in the mean costs 0.004 on the split 5. Where less than 5 % of a large table was seen, what was
-seen is a list; a dense matrix of MovieLens would take 90 MB, and a fit several of them. Draws are
-predicted one at a time, and only where a value is held out.
+chance in the mean costs 0.004 on the split 5. Where less than 5 % of a large table was seen, what
+was seen is a list; a dense matrix of MovieLens would take 90 MB, and a fit several of them. Draws
+are predicted one at a time, and only where a value is held out.
 
 Of several settings of the model, --model="offsets=True | common=0.0 | ", those are taken that
 predict a tenth of the training values best, or several tenths in turn, which are held out for that
