@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from smc_jax.checks import at_least
+
 WIDTHS = (4, 8, 16, 32, 64)
 TILE = 16  # what a tile costs beside its looks, in looks
 CACHED = 2**15  # looks of a group whose temporary arrays stay in a cache
@@ -41,6 +43,23 @@ class Dealt(NamedTuple):
     members: np.ndarray  # [G, B] int: the columns of a group, N where there is none
     position: np.ndarray  # [N] int: where each column is, group by group
     slot: np.ndarray  # [n] int: where each look is
+
+
+def check_settings(
+    groups: int | None,
+    width: int | None,
+    like: tuple[int, int] | None,
+    shape: tuple[int, int],
+) -> None:
+    """Refuses settings of `Looks.of`; `like` is the shape of the matrix of earlier looks."""
+    at_least("groups", groups, 1, optional=True)
+    at_least("width", width, 1, optional=True)
+    if like is None:
+        return
+    if like != shape:
+        raise ValueError(f"like: is of a matrix of {like}, and this one is {shape}; leave it out")
+    if (groups, width) != (None, None):
+        raise ValueError("like: brings groups and width with it; leave these out")
 
 
 def _check(

@@ -19,7 +19,7 @@ from smc_jax.types import Choice, Offer
 class Growing:
     """Looks, and up to B answers that came since they were filled; an entry is seen once.
 
-    The fit takes `filled` alone, so that a refit comes after `refilled`.
+    A fit takes looks alone: before a refit new ones are filled with the answers too.
     """
 
     filled: Looks
@@ -53,13 +53,8 @@ class Growing:
             sums=seen.sums.at[self.row].add(new * self.value[:, None]),
         )
 
-    def has(self, row: Array, column: Array) -> Array:
-        """Whether an entry was seen []."""
-        seen = self.at_columns(column[None])
-        return seen.counts.at[row, 0].get(mode="fill", fill_value=0.0) > 0
-
     def add(self, row: ArrayLike, column: ArrayLike, value: ArrayLike, seen: Array) -> "Growing":
-        """One more answer, where it was seen; what is beyond the room is left out."""
+        """One more answer, where it was seen; `answers` refuses more than there is room for."""
         at = jnp.where(seen, self.number, self.row.size)
         return dataclasses.replace(
             self,
@@ -78,6 +73,8 @@ class Growing:
     def answers(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows, columns and values of the answers since the looks were filled, on the host."""
         number = int(self.number)
+        if number > self.row.size:
+            raise ValueError(f"room: there are {number} answers; make it at least that")
         row, column, value = (np.asarray(x)[:number] for x in (self.row, self.column, self.value))
         return row, column, value
 
@@ -103,8 +100,8 @@ class Unseen(NamedTuple):
         """Whether an entry may be chosen []; none is outside the matrix."""
         inside = (row >= 0) & (row < self.data.rows)
         inside &= (column >= 0) & (column < self.data.columns)
-        seen = self.data.at_columns(jnp.where(inside, column, 0)[None])
-        return inside & ~(seen.counts[jnp.where(inside, row, 0), 0] > 0)
+        own = self.data.at_columns(jnp.where(inside, column, 0)[None])
+        return inside & ~own.seen()[jnp.where(inside, row, 0), 0]
 
     def without(self, choice: Choice) -> "Unseen":
         """Not for this offer: what was chosen must be answered before the next choice."""

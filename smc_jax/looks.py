@@ -15,10 +15,10 @@ import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from smc_jax.dealing import deal, merged, sizes
+from smc_jax.dealing import check_settings, deal, merged, sizes
 from smc_jax.layout import Layout, Turn
 from smc_jax.observations import Observations
-from smc_jax.seen import Entry, Misfit, or_one, units_of
+from smc_jax.seen import Entry, Misfit, NeedsMatrix, or_one, units_of
 from smc_jax.tiles import Tiles, over_groups
 
 Seen = Any  # Observations or Looks
@@ -71,6 +71,8 @@ class Looks:
             memory again.
           seed: of how the columns are dealt.
         """
+        old = None if like is None else (like.rows, like.columns)
+        check_settings(groups, width, old, (rows, columns))
         given = [np.asarray(x) for x in (row, column, value, weight)]
         one, other, seen, often = np.broadcast_arrays(*given)
         looks = merged(one, other, seen, often, rows, columns)
@@ -97,10 +99,8 @@ class Looks:
         return dataclasses.replace(made, turn=turn)
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name in vars(Observations) and not name.startswith("__"):
-            raise ValueError(
-                f"{name}: needs the whole matrix, which lists of looks are not; use dense()"
-            )
+        if name in vars(Observations) and not name.startswith("_"):
+            raise NeedsMatrix(f"{name}: needs the whole matrix, which looks are not; use dense()")
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
     @property

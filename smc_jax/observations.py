@@ -1,4 +1,4 @@
-"""What was seen, entry by entry; only this file knows how it is stored.
+"""What was seen, entry by entry, as dense matrices; `looks` has it as lists.
 
 Everybody else asks for the reductions below, or for the dense block of some columns.
 """

@@ -7,6 +7,10 @@ from jax import Array
 from jax.typing import ArrayLike
 
 
+class NeedsMatrix(ValueError, AttributeError):
+    """Looks were asked for what a dense matrix alone can tell."""
+
+
 def or_one(counts: Array) -> Array:
     """Counts to divide by: one where nothing was seen; a count may be a fraction."""
     return jnp.where(counts > 0, counts, 1.0)

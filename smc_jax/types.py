@@ -18,7 +18,7 @@ class Offer(NamedTuple):
 
     columns: Array | None  # [C] int: the columns that are present; None: all N of them
     open: Array  # [D, C] bool: the entries that may be chosen
-    factor: Array  # [D, C]: what the value of an entry is multiplied by
+    factor: Array  # [D, C]: what the value of an entry is multiplied by; it is not negative
     # What a policy believes of answers; an environment does not tell.
     chance: Array | None = None  # [D, C]: the probability of an answer; None: it is certain
 

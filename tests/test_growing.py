@@ -3,6 +3,7 @@
 import chex
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from smc_jax.growing import Growing, Unseen
 from smc_jax.looks import Looks
@@ -32,15 +33,15 @@ def test_what_was_added_is_seen_beside_what_was_filled():
         for n in range(COLUMNS):
             is_open = offer.is_open(jnp.asarray(d), jnp.asarray(n))
             assert is_open == (told.counts[d, n] == 0)
-            assert data.has(jnp.asarray(d), jnp.asarray(n)) != is_open
     for outside in ((-1, 0), (0, -1), (ROWS, 0), (0, COLUMNS)):
         assert not offer.is_open(*map(jnp.asarray, outside))
     np.testing.assert_array_equal(data.answers(), [[2, 0], [1, 0], [4.0, 3.0]])
 
 
-def test_answers_beyond_the_room_are_left_out():
+def test_more_answers_than_there_is_room_for_are_refused():
     looks = Looks.of([0], [0], [1.0], rows=ROWS, columns=COLUMNS)
     data = Growing.of(looks, 1)
     for n in (1, 2):
         data = data.add(1, n, 2.0, jnp.asarray(True))
-    assert float(data.at_columns(jnp.arange(COLUMNS)).number()) == 2.0
+    with pytest.raises(ValueError, match=r"^room: there are 2 answers"):
+        data.answers()

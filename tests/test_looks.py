@@ -205,7 +205,8 @@ def test_more_looks_in_the_same_shapes_are_not_compiled_again():
         seen = entry[:number]
         value = rng.normal(size=number)
         sides = {"rows": 200, "columns": 300}
-        return Looks.of(seen // 300, seen % 300, value, **sides, like=like, groups=6)
+        more = {"groups": 6} if like is None else {"like": like}
+        return Looks.of(seen // 300, seen % 300, value, **sides, **more)
 
     looks = some(6000)
     for number in (6000, 6100, 6200, 6300):
@@ -259,3 +260,25 @@ def test_looks_pass_through_vmap():
     axes = dataclasses.replace(axes, total=0)
     found = jax.vmap(lambda o: o.field(g.w, 0 * g.centre, g.variance), in_axes=(axes,))(twice)
     chex.assert_trees_all_close(found[1], 2 * found[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"groups": 0}, r"^groups: must be at least 1, got 0$"),
+        ({"width": -3}, r"^width: must be at least 1, got -3$"),
+        ({"columns": 5}, r"^like: is of a matrix of \(4, 6\), and this one is \(4, 5\); leave"),
+        ({"groups": 2}, r"^like: brings groups and width"),
+    ],
+)
+def test_settings_without_effect_or_sense_are_refused(settings, message):
+    like = Looks.of([0], [1], [2.0], rows=4, columns=6)
+    given = {"rows": 4, "columns": 6} | settings
+    with pytest.raises(ValueError, match=message):
+        Looks.of([0], [1], [2.0], **given, like=like if "like" in message else None)
+
+
+def test_what_looks_do_not_have_is_no_attribute():
+    looks = Looks.of([0], [1], [2.0], rows=4, columns=6)
+    assert not hasattr(looks, "average")
+    assert not hasattr(looks, "_fields")

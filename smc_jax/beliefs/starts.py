@@ -1,5 +1,6 @@
 """Starting points of the inference: spectral, random, and the maximum a posteriori."""
 
+import dataclasses
 import functools
 from collections.abc import Callable
 
@@ -50,7 +51,8 @@ def _moment_of_lists(looks: Looks, intercepts: Array) -> Callable[[Array], Array
     n_d n_e times one number, t. With g_d = sqrt(t n_d^2 + 5) the divisor is a product of two
     factors, as a matrix that is never made needs it.
     """
-    of_rows, of_columns = looks.by_row()[0], looks.by_column()
+    once = dataclasses.replace(looks, count=jnp.minimum(looks.count, 1.0))  # as in the moment
+    of_rows, of_columns = once.by_row()[0], once.by_column()
     share = (of_columns**2).sum() / or_one(of_columns.sum()) ** 2
     divisor = jnp.sqrt(share * of_rows**2 + 5.0)
     return lambda u: looks.moment(intercepts, u / divisor) / divisor

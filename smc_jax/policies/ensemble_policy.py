@@ -54,8 +54,9 @@ class Rule(NamedTuple):
     freeze: Callable[[Any, Offer], Any] = lambda summary, offer: summary
     conditioned: bool = True  # whether picks are absorbed, or the draws stay until the refit
     every_entry: bool = False  # the summary has every entry, and `choose` heeds which are open
-    # Of a summary made of `Best`s whose scores never fall with the variance of a draw: which of the
-    # columns [N] are likely to be chosen next, the largest first; None for other summaries.
+    # Scores [N] that say which columns are likely to be chosen next. It promises that summaries are
+    # made of `Best`s, that no score falls with the variance of a draw where factors are not
+    # negative, and that `choose` needs no key. None: nothing is promised.
     hope: Callable[[Any], Array] | None = None
 
 

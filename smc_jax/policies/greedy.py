@@ -30,7 +30,8 @@ def greedy(belief: Belief, *, draws: int = 16, kept: int | None = None) -> Polic
       belief: where the draws come from.
       draws: S, the number of parameter draws.
       kept: how many columns have their latent posteriors kept between two refits, where there are
-        too many for all; None keeps all. Choices are the same; see `policies/screened.py`.
+        too many for all; None keeps all. Choices are the same, but that pending entries are closed
+        and what they will teach is not left out. See `policies/screened.py`.
     """
 
     def summarise(column: ColumnView) -> Best:

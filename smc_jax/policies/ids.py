@@ -215,7 +215,10 @@ def champion_rule(gain: Gain, best_of: int) -> Rule:
         return summary.choice(optimum)
 
     optimum = optimum_rule(gain, best_of)
-    return Rule(summarise, choose, optimum, hope=lambda summary: summary.directed.score)
+    rule = Rule(summarise, choose, optimum)
+    if gain.scope != "matrix":  # what is left once theta is known rises with the variance: no hope
+        return rule
+    return rule._replace(hope=lambda summary: summary.directed.score)
 
 
 def score_rule(gain: Gain, best_of: int, *, selection: str, conditioned: bool) -> Rule:
@@ -282,8 +285,10 @@ def ids(
       bins: the bins of the histogram gain.
       chunk: entries whose histograms are held at once.
       kept: how many columns have their latent posteriors kept between two refits, where there are
-        too many for all; None keeps all. Choices are the same, and
-        the gain must be the gaussian one; see `policies/screened.py`.
+        too many for all; None keeps all. It needs the gaussian gain and the scope `matrix`. Where
+        there are more than 512 columns R* is found from 512 of them, so that `best_of` should be at
+        least N / 512; else choices are the same. Pending entries are closed, and what they will
+        teach is not left out. See `policies/screened.py`.
     """
     one_of("scope", scope, SCOPES)
     one_of("gain", gain, GAINS)

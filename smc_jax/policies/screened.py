@@ -4,7 +4,7 @@ The ensemble of `ensemble_policy` has S K (K + 2) numbers for every column, and 
 variances at a refit. Here a refit finds bounds on the scores of all entries (`bounds.py`) and keeps
 the best of each column. The column of the best bound of all is then brought into the ensemble, with
 its exact scores in place of the bounds, until the best of all is in a column that was brought. No
-other entry can be better, so that the choice is that of `ensemble_policy`.
+other entry can be better by more than rounding, so that the choice is that of `ensemble_policy`.
 """
 
 from typing import Any, NamedTuple
@@ -170,7 +170,7 @@ def screened_policy(
 
     def choose(key: Array, state: ScreenedState, data: Observations, offer: Offer) -> Choice:
         if offer.columns is None:
-            return rule.choose(key, state.summary, state.shared, offer)
+            return _open_choice(rule, key, state, data, offer, several)
         own, part = data.at_columns(offer.columns), offer.columns.size / data.columns
         members = _found(state, offer.columns, own)
         summary, shared = survey(rule, key, members, own, offer, part)
@@ -201,9 +201,9 @@ def _screened(
     rule: Rule, key: Array, state: ScreenedState, data: Observations, offer: Offer, sampled: int
 ) -> ScreenedState:
     """The state with bounds for all columns, and what all are told from a sample of them."""
-    some = jnp.arange(data.columns)
+    some, sample_key = jnp.arange(data.columns), jax.random.fold_in(key, 1)
     if sampled < some.size:
-        some = jnp.sort(jax.random.choice(key, some.size, (sampled,), replace=False))
+        some = jnp.sort(jax.random.choice(sample_key, some.size, (sampled,), replace=False))
     seen, part = data.at_columns(some), some.size / data.columns
     shared = rule.share(key, _found(state, some, seen), offer.of(some, seen), part)
     summary = bounds(rule, state.parameters, data, offer, shared)
@@ -224,13 +224,26 @@ def _nothing_kept(
         belief=belief_state,
         parameters=parameters,
         column=gaussian.Column(jnp.zeros((draws, places, k, k + 2), factors.dtype)),
-        kept=jnp.full(places, columns),
-        place=jnp.full(columns, places),
+        kept=jnp.full(places, columns, int),
+        place=jnp.full(columns, places, int),
         following=jnp.zeros((), int),
         summary=(),
         shared=(),
         sample_key=jax.random.key_data(sample_key),
     )
+
+
+def _open_choice(
+    rule: Rule, key: Array, state: ScreenedState, data: Observations, offer: Offer, several: int
+) -> Choice:
+    """The choice from a state that is settled, but that its best entry may have closed since."""
+    first = rule.choose(key, state.summary, state.shared, offer)
+
+    def anew() -> Choice:
+        found = settled(rule, state, data, offer, min(several, state.kept.shape[0]))
+        return rule.choose(key, found.summary, found.shared, offer)
+
+    return lax.cond((first.row < 0) | offer.is_open(*first), lambda: first, anew)
 
 
 def _absorbed(

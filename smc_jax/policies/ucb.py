@@ -24,7 +24,8 @@ def ucb(
       draws: S, the number of parameter draws.
       exploration: how many standard deviations above the mean the bound is.
       kept: how many columns have their latent posteriors kept between two refits, where there are
-        too many for all; None keeps all. Choices are the same; see `policies/screened.py`.
+        too many for all; None keeps all. Choices are the same, but that pending entries are closed
+        and what they will teach is not left out. See `policies/screened.py`.
     """
     at_least("exploration", exploration, 0.0)
 

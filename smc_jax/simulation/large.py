@@ -193,10 +193,19 @@ def run(
 
 
 def looks_of(rows: int, columns: int, **settings: Any) -> Callable[[Lists, Looks | None], Looks]:
-    """Makes looks of lists; settings are those of `Looks.of`."""
+    """Makes looks of lists, in groups of which no block has more than BLOCK entries.
+
+    Settings are those of `Looks.of`.
+    """
 
     def make(lists: Lists, like: Looks | None) -> Looks:
-        return Looks.of(*lists, rows=rows, columns=columns, like=like, turns=False, **settings)
+        def filled(**more: Any) -> Looks:
+            return Looks.of(*lists, rows=rows, columns=columns, turns=False, like=like, **more)
+
+        if like is not None:
+            return filled()
+        made, least = filled(**settings), min(-(-rows * columns // BLOCK), columns)
+        return made if made.groups >= least else filled(**{**settings, "groups": least})
 
     return make
 

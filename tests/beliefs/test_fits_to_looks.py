@@ -143,13 +143,14 @@ def test_starts(start):
         chex.assert_trees_all_close(found, wanted, rtol=1e-10)
 
 
-def test_the_leading_component_of_lists_is_that_of_the_matrix():
+@pytest.mark.parametrize("weight", [1.0, 10.0])
+def test_the_leading_component_of_lists_is_that_of_the_matrix(weight):
     """A matrix of one factor, a third of it seen at random: both find the factor."""
     rng = np.random.default_rng(5)
     w = rng.uniform(0.5, 1.5, 30)
     matrix = np.outer(w, rng.normal(size=200)) + 0.1 * rng.normal(size=(30, 200))
     row, column = np.nonzero(rng.uniform(size=matrix.shape) < 0.3)
-    looks = Looks.of(row, column, matrix[row, column], rows=30, columns=200, groups=3)
+    looks = Looks.of(row, column, matrix[row, column], weight, rows=30, columns=200, groups=3)
     for signed in (False, True):
         found, wanted = (
             np.asarray(leading_component(data, jnp.zeros(30), signed=signed))

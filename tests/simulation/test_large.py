@@ -80,6 +80,17 @@ def test_picks_are_those_of_the_dense_matrix_that_keeps_all_columns(rule):
     assert not {*zip(row, column, strict=True)} & {*zip(lists.row, lists.column, strict=True)}
 
 
+def test_refits_and_picks_of_all_batches_are_compiled_once(caplog):
+    matrix, lists = problem()
+    policy = greedy(BELIEF, draws=3, kept=7)
+    with jax.log_compiles():
+        run = large.run(jax.random.key(0), matrix, lists, policy, picks=5, batches=3)
+        assert len(list(run)) == 3
+    compiled = [one.getMessage() for one in caplog.records if "Finished XLA" in one.getMessage()]
+    for name in ("jit(refit)", "jit(choose)"):
+        assert sum(name in text for text in compiled) == 1
+
+
 @pytest.mark.parametrize("policy", [greedy(BELIEF), random()])
 def test_policies_that_need_the_whole_matrix_are_refused_with_the_remedy(policy):
     matrix, lists = problem()
@@ -91,7 +102,8 @@ def test_policies_that_need_the_whole_matrix_are_refused_with_the_remedy(policy)
 def test_the_best_sequence_is_that_of_a_sort(horizon, monkeypatch):
     monkeypatch.setattr(large, "BLOCK", 3 * ROWS)
     matrix, lists = problem(1)
-    looks = large.looks_of(ROWS, COLUMNS, groups=4, width=4)(lists, None)
+    looks = large.looks_of(ROWS, COLUMNS)(lists, None)
+    assert looks.groups == -(-COLUMNS // 3)
     entries = np.array(matrix.of(jnp.arange(COLUMNS)), float)
     entries[lists.row, lists.column] = -np.inf
     found = large.best_rewards(matrix, looks, horizon)
