@@ -1,13 +1,16 @@
 """Set before anything imports numpy or jax: threads, devices, and the compilation cache."""
 
+import gc
 import os
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
-# Tests compile far more than they run. With XLA's newer emitters of fused loops a program takes
-# half as long again to compile. Flags that were given come last, and count.
+# Tests compile far more than they run: without optimisation all of them together, those that run
+# thousands of chains too, take two thirds of the time. With XLA's newer emitters of fused loops a
+# program takes half as long again to compile. Flags that were given come last, and count.
 os.environ["XLA_FLAGS"] = " ".join(
     [
-        "--xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false",
+        "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
+        "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
         os.environ.get("XLA_FLAGS", ""),
     ]
 )
@@ -18,6 +21,14 @@ import pathlib
 
 import jax
 import pytest
+
+# Tracing makes many objects that live on; to look through them again and again takes its time.
+gc.set_threshold(50_000, 10, 10)
+
+# Every program takes mappings of memory, of which a process may have 65,530 by default; with 5,000
+# it holds some 2 GB.
+MAPPINGS = pathlib.Path("/proc/self/maps")
+MOST_MAPPINGS = 5_000
 
 # A cache for each worker: JAX writes entries in place, and a process that reads an entry which
 # another is still writing aborts.
@@ -51,11 +62,21 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
+def mappings():
+    """How many mappings of memory this process has; as if too many where nobody can tell."""
+    try:
+        return MAPPINGS.read_bytes().count(b"\n")
+    except OSError:
+        return MOST_MAPPINGS + 1
+
+
 @pytest.fixture(autouse=True, scope="module")
-def fresh_programs():
-    """Drops what a file has compiled: every program takes mappings of memory, which are limited."""
+def bounded_programs():
+    """Drops what was traced and compiled, which files share, once it has grown too much."""
     yield
-    jax.clear_caches()
+    if mappings() > MOST_MAPPINGS:
+        jax.clear_caches()
+        gc.collect()
 
 
 @pytest.fixture

@@ -1,10 +1,15 @@
 """Tiny experiments for the tests of the launcher, and their files."""
 
+import functools
 import json
+import multiprocessing
 import os
 import pathlib
+import runpy
 import subprocess
 import sys
+import tempfile
+from multiprocessing import forkserver
 
 import jax
 import numpy as np
@@ -74,16 +79,67 @@ runner.tqdm = Bar
 """
 
 
-def begin(*arguments, cwd, module="launch.run", first=""):
-    """The command in a process of its own, with the devices and the cache of this one."""
-    environment = os.environ | {
+def environment():
+    """Of a command, with the devices and the cache of this process."""
+    return os.environ | {
         "PYTHONPATH": str(ROOT),
         "JAX_NUM_CPU_DEVICES": str(jax.device_count()),
         "JAX_COMPILATION_CACHE_DIR": str(jax.config.jax_compilation_cache_dir),
     }
+
+
+def begin(*arguments, cwd, module="launch.run", first=""):
+    """The command in a process of its own, from its first import on."""
     line = [sys.executable, "-c", first + LAUNCH, module, *arguments]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(line, cwd=cwd, env=environment, text=True, **pipes)
+    return subprocess.Popen(line, cwd=cwd, env=environment(), text=True, **pipes)
+
+
+# Imports are what most commands of the tests would spend their time on. A process that has made
+# them, and has computed nothing, becomes a process for each command.
+IMPORTED = multiprocessing.get_context("forkserver")
+IMPORTED.set_forkserver_preload(["launch.usage", "launch.panels", "ml_collections.config_flags"])
+
+
+@functools.cache
+def _import():
+    """Starts the process that imports, as a command would be started."""
+    ours = os.environ.copy()
+    os.environ.update(environment())
+    try:
+        forkserver.ensure_running()
+    finally:
+        os.environ.clear()
+        os.environ.update(ours)
+
+
+def _be(module, arguments, cwd, variables, streams):
+    """Is the command, in a process that has made its imports."""
+    os.environ.clear()
+    os.environ.update(variables)
+    os.chdir(cwd)
+    for descriptor, path in enumerate(streams, 1):
+        with open(path, "wb") as stream:
+            os.dup2(stream.fileno(), descriptor)
+    tests = {str(ROOT), str(ROOT / "tests")}
+    sys.path[:] = ["", str(ROOT), *(path for path in sys.path if path not in tests)]
+    if "JAX_PLATFORMS" in variables:  # JAX has read it on import
+        jax.config.update("jax_platforms", variables["JAX_PLATFORMS"])
+    sys.argv = [module, *arguments]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def finish(*arguments, cwd, module="launch.run"):
+    """The command in a process of its own, which finds its imports made."""
+    _import()
+    with tempfile.TemporaryDirectory() as folder:
+        streams = [os.path.join(folder, name) for name in ("stdout", "stderr")]
+        given = (module, arguments, cwd, environment(), streams)
+        process = IMPORTED.Process(target=_be, args=given)
+        process.start()
+        process.join()
+        texts = (pathlib.Path(path).read_text() for path in streams)
+        return subprocess.CompletedProcess(arguments, process.exitcode, *texts)
 
 
 class InterruptedBar(runner.tqdm):

@@ -54,8 +54,7 @@ class Programs:
 @pytest.fixture(scope="module", params=TITLES)
 def title(request):
     """One policy after another; what was compiled for it is then dropped."""
-    yield request.param
-    jax.clear_caches()
+    return request.param
 
 
 @pytest.fixture(scope="module")

@@ -2,14 +2,13 @@
 
 import re
 
-from launching import ROOT, TINY, begin
+from launching import ROOT, TINY, finish
 
 
 def study(*arguments):
     fields = [f"--config.{name}={value}" for name, value in TINY.items()]
-    process = begin(*fields, *arguments, cwd=ROOT, module="launch.batches")
-    printed, complaint = process.communicate()
-    return process.returncode, printed.splitlines(), complaint
+    process = finish(*fields, *arguments, cwd=ROOT, module="launch.batches")
+    return process.returncode, process.stdout.splitlines(), process.stderr
 
 
 def test_every_ask_is_compared_with_the_first():

@@ -17,8 +17,8 @@ from launching import (
     SEEDS,
     TINY,
     InterruptedBar,
-    begin,
     contents,
+    finish,
     load,
     strict_json,
     tiny,
@@ -204,10 +204,9 @@ def test_a_reference_of_one_s_own_has_its_columns_in_the_tables(tmp_path):
 
 def test_a_run_of_one_experiment_is_no_figure(tmp_path):
     arguments = [CONFIG, "--workdir=new"]
-    process = begin(*arguments, cwd=tmp_path, module="launch.figure")
-    _, complaint = process.communicate()
+    process = finish(*arguments, cwd=tmp_path, module="launch.figure")
     assert process.returncode == 2
-    assert re.fullmatch(r"error: config\.horizon_reading: missing.*\n", complaint)
+    assert re.fullmatch(r"error: config\.horizon_reading: missing.*\n", process.stderr)
 
 
 @pytest.mark.slow
@@ -215,10 +214,9 @@ def test_a_grid_of_settings_is_tried_in_every_panel(tmp_path):
     settings = TINY | {"horizon": 6, "refits": 1, "panel_values": "(1,)"}
     flags = [f"--config.{field}={value}" for field, value in settings.items()]
     line = [CONFIG.replace("synthetic", "figure1"), "--policy=empirical", *flags]
-    process = begin(*line, "--grid=floor=0.2,0.4", cwd=tmp_path, module="launch.tune")
-    printed, complaint = process.communicate()
-    assert process.returncode == 0, complaint
-    head, *rows, last = (row.split() for row in printed.splitlines())
+    process = finish(*line, "--grid=floor=0.2,0.4", cwd=tmp_path, module="launch.tune")
+    assert process.returncode == 0, process.stderr
+    head, *rows, last = (row.split() for row in process.stdout.splitlines())
     assert head == ["empirical", "true", "rank", "1", "mean"]
     means = {row[0]: float(row[2]) for row in rows}
     assert list(means) == ["floor=0.2", "floor=0.4"]
@@ -230,10 +228,9 @@ def test_a_grid_of_settings_is_tried_in_every_panel(tmp_path):
         (["--policy=empirical", "--grid=floor=-1"], r"config\.empirical\.floor"),
         (["--policy=nonsense"], "give --config=.* --policy"),
     ):
-        process = begin(*line, *wrong, cwd=tmp_path, module="launch.tune")
-        complaint = process.communicate()[1]
+        process = finish(*line, *wrong, cwd=tmp_path, module="launch.tune")
         assert process.returncode == 2
-        assert re.fullmatch(rf"error: {named}.*\n", complaint)
+        assert re.fullmatch(rf"error: {named}.*\n", process.stderr)
 
 
 def test_a_run_ends_where_the_matrix_can_be_completed_stopped_or_not(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from launching import ROOT, STEPS, assert_same_curves, begin, load
+from launching import ROOT, STEPS, assert_same_curves, finish, load
 from ml_collections import ConfigDict
 
 from configs import arylation, synthetic
@@ -268,11 +268,12 @@ def test_the_bar_counts_what_a_refit_costs():
 
 
 def test_what_there_is_not_costs_one_line(tmp_path):
-    process = begin("--only=figure9", cwd=tmp_path, module="launch.figures")
-    printed, complaint = process.communicate()
+    process = finish("--only=figure9", cwd=tmp_path, module="launch.figures")
     assert process.returncode == 2
-    assert re.fullmatch(r"error: only: no figure 'figure9'; choose from figure1, .*\n", complaint)
-    assert printed == ""
+    assert re.fullmatch(
+        r"error: only: no figure 'figure9'; choose from figure1, .*\n", process.stderr
+    )
+    assert process.stdout == ""
     assert list(tmp_path.iterdir()) == []
 
 

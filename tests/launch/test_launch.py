@@ -23,6 +23,7 @@ from launching import (
     assert_same_curves,
     begin,
     contents,
+    finish,
     load,
     strict_json,
     tiny,
@@ -195,6 +196,7 @@ def begun(tmp_path, monkeypatch):
     return tmp_path / "begun"
 
 
+@pytest.mark.usefixtures("own_programs")
 def test_the_time_before_an_interrupt_counts(begun):
     checkpoint = begun / "thompson.checkpoint.npz"
     with np.load(checkpoint) as file:
@@ -307,9 +309,9 @@ def test_ctrl_c_exits_with_130_and_the_same_command_goes_on(tmp_path):
     assert {key.split("/")[0] for key in load(stopped)} == {"random"}
     assert (stopped / "thompson.checkpoint.npz").exists()
 
-    process = begin(*line, cwd=tmp_path)
-    device, *table = process.communicate()[0].splitlines()
-    assert process.returncode == 0
+    process = finish(*line, cwd=tmp_path)
+    assert process.returncode == 0, process.stderr
+    device, *table = process.stdout.splitlines()
     assert device == "running on 2 x cpu"
     assert table[0].startswith("cumulative regret")
     assert table[1].split()[:9] == ["policy", "10", "%", "25", "%", "50", "%", "100", "%"]
@@ -320,15 +322,12 @@ def test_ctrl_c_exits_with_130_and_the_same_command_goes_on(tmp_path):
 
 def test_the_folder_of_a_picture_is_made(finished, tmp_path):
     workdirs, picture = f"--workdirs={finished}", tmp_path / "new" / "folder" / "served.png"
-    process = begin(workdirs, f"--picture={picture}", cwd=tmp_path, module="launch.served")
-    _, complaint = process.communicate()
-    assert process.returncode == 0, complaint
+    process = finish(workdirs, f"--picture={picture}", cwd=tmp_path, module="launch.served")
+    assert process.returncode == 0, process.stderr
     assert contents(picture.parent).keys() == {"served.png"}
     line = [workdirs, f"--picture={picture / 'below.png'}"]
-    process = begin(*line, cwd=tmp_path, module="launch.served")
-    assert re.fullmatch(
-        r"error: picture: cannot write .*below\.png: .*\n", process.communicate()[1]
-    )
+    process = finish(*line, cwd=tmp_path, module="launch.served")
+    assert re.fullmatch(r"error: picture: cannot write .*below\.png: .*\n", process.stderr)
 
 
 def test_a_field_that_a_run_did_not_know_of_has_its_default(workdir, computed):

@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from launching import CONFIG, ROOT, InterruptedBar, assert_same_curves, begin, load, tiny
+from launching import CONFIG, ROOT, InterruptedBar, assert_same_curves, finish, load, tiny
 
 from configs import figure2, jester, ml1m, movielens, replay, synthetic, table
 from launch import config, data, experiment, runner, usage, validation
@@ -318,19 +318,17 @@ def test_a_run_of_wide_seeds_and_arrivals_is_resumed(tmp_path, monkeypatch):
 
 
 def test_help_tells_every_field_and_ends_well(tmp_path):
-    process = begin("--help", CONFIG, "--config.seeds=77", cwd=tmp_path)
-    printed, complaint = process.communicate()
-    assert process.returncode == 0, complaint
+    process = finish("--help", CONFIG, "--config.seeds=77", cwd=tmp_path)
+    assert process.returncode == 0, process.stderr
     for field in usage.describe_fields(synthetic.get_config()):
-        assert f"  {field.name} (" in printed
-    assert "  seeds (77)\n      how many seeds" in printed
-    assert "  ids.gain (gaussian)\n      what is learned: `gaussian`" in printed
-    assert "--workdir: Where the results go." in printed
+        assert f"  {field.name} (" in process.stdout
+    assert "  seeds (77)\n      how many seeds" in process.stdout
+    assert "  ids.gain (gaussian)\n      what is learned: `gaussian`" in process.stdout
+    assert "--workdir: Where the results go." in process.stdout
     for module in ("figure", "heldout", "ablation", "tune", "served"):
-        process = begin("--help", cwd=tmp_path, module=f"launch.{module}")
-        printed, complaint = process.communicate()
-        assert process.returncode == 0, complaint
-        assert f"python -m launch.{module}" in printed
+        process = finish("--help", cwd=tmp_path, module=f"launch.{module}")
+        assert process.returncode == 0, process.stderr
+        assert f"python -m launch.{module}" in process.stdout
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "launch").glob("*.py")), ids=lambda path: path.stem)
@@ -354,11 +352,10 @@ def test_help_loses_no_backslash(path):
 )
 def test_other_commands_too_take_one_line(tmp_path, module, flag, told):
     line = [flag] if module == "served" else [CONFIG, flag]
-    process = begin(*line, cwd=tmp_path, module=f"launch.{module}")
-    printed, complaint = process.communicate()
+    process = finish(*line, cwd=tmp_path, module=f"launch.{module}")
     assert process.returncode == 2
-    assert re.fullmatch(rf"error: {told}\n", complaint)
-    assert printed == ""
+    assert re.fullmatch(rf"error: {told}\n", process.stderr)
+    assert process.stdout == ""
 
 
 @pytest.mark.parametrize("platform", ["cuda", "tpu", "abacus"])
@@ -366,11 +363,11 @@ def test_other_commands_too_take_one_line(tmp_path, module, flag, told):
 def test_a_platform_that_is_missing_costs_one_line(tmp_path, monkeypatch, platform, module):
     monkeypatch.setenv("JAX_PLATFORMS", platform)
     flags = [CONFIG, "--workdir=new"] if module == "run" else [CONFIG]
-    process = begin(*flags, cwd=tmp_path, module=f"launch.{module}")
-    printed, complaint = process.communicate()
-    assert process.returncode == 2, complaint
-    assert re.fullmatch(rf"error: JAX_PLATFORMS: .*'{platform}'.*unset JAX_PLATFORMS\n", complaint)
-    assert printed == ""
+    process = finish(*flags, cwd=tmp_path, module=f"launch.{module}")
+    assert process.returncode == 2, process.stderr
+    told = rf"error: JAX_PLATFORMS: .*'{platform}'.*unset JAX_PLATFORMS\n"
+    assert re.fullmatch(told, process.stderr)
+    assert process.stdout == ""
     assert list(tmp_path.iterdir()) == []
 
 
@@ -416,13 +413,12 @@ def test_a_platform_that_is_missing_costs_one_line(tmp_path, monkeypatch, platfo
     ],
 )
 def test_bad_input_costs_one_line_and_status_2(tmp_path, arguments, named):
-    process = begin(*arguments, cwd=tmp_path)
-    printed, complaint = process.communicate()
-    assert process.returncode == 2, complaint
-    assert re.fullmatch(r"error: .+\n", complaint)
-    assert named in complaint
-    assert "Traceback" not in complaint
-    assert printed == ""
+    process = finish(*arguments, cwd=tmp_path)
+    assert process.returncode == 2, process.stderr
+    assert re.fullmatch(r"error: .+\n", process.stderr)
+    assert named in process.stderr
+    assert "Traceback" not in process.stderr
+    assert process.stdout == ""
     assert list(tmp_path.iterdir()) == []
 
 
@@ -431,9 +427,10 @@ def test_a_field_that_may_be_none_is_set_to_none_by_a_flag(tmp_path):
     line = [f"--config.{name}={value}" for name, value in fields.items()]
     none = ["--config.ids.best_of=None", "--config.model.intercept_scale=None"]
     none += ["--config.greedy.draws=None", "--config.greedy.draws=7"]  # the last one counts
-    process = begin(CONFIG, "--workdir=new", "--config.policies=random", *line, *none, cwd=tmp_path)
-    _, complaint = process.communicate()
-    assert process.returncode == 0, complaint
+    process = finish(
+        CONFIG, "--workdir=new", "--config.policies=random", *line, *none, cwd=tmp_path
+    )
+    assert process.returncode == 0, process.stderr
     kept = json.loads((tmp_path / "new" / "config.json").read_text())
     kept = kept.get("config", kept)
     assert kept["ids"]["best_of"] is None

@@ -9,7 +9,7 @@ import matplotlib.colors
 import matplotlib.image
 import numpy as np
 import pytest
-from launching import CONFIG, FILES, TINY, begin, contents, load, tiny
+from launching import CONFIG, FILES, TINY, contents, finish, load, tiny
 
 from launch import files, plot, runner, styles
 from launch.settings import ConfigError
@@ -73,9 +73,8 @@ def flags(changes):
 def test_a_policy_from_the_current_directory_is_run_and_compared(rules, tmp_path):
     mine = "my_rules:first_rows"
     changes = {"policies": f"random,{mine}", "reference": mine}
-    process = begin(CONFIG, *flags(changes), f"--workdir={tmp_path / 'run'}", cwd=rules)
-    printed, complaint = process.communicate()
-    assert process.returncode == 0, complaint
+    process = finish(CONFIG, *flags(changes), f"--workdir={tmp_path / 'run'}", cwd=rules)
+    assert process.returncode == 0, process.stderr
     assert contents(tmp_path / "run").keys() == FILES
     curves = load(tmp_path / "run")
     flat = curves[f"{mine}/rows"] * 10 + curves[f"{mine}/cols"]
@@ -84,8 +83,8 @@ def test_a_policy_from_the_current_directory_is_run_and_compared(rules, tmp_path
     paired = summary["policies"]["random"]["paired"][mine]
     ends = (curves[f"{name}/regret"][:, -1] for name in ("random", mine))
     assert paired[0] == pytest.approx(np.subtract(*ends).mean())
-    assert f"random - {mine} at 100 %: {paired[0]:+.1f}" in printed
-    assert "running on 2 x cpu" in printed.splitlines()
+    assert f"random - {mine} at 100 %: {paired[0]:+.1f}" in process.stdout
+    assert "running on 2 x cpu" in process.stdout.splitlines()
 
 
 @pytest.mark.usefixtures("rules")
@@ -123,11 +122,10 @@ def test_a_policy_that_cannot_be_had_is_named(tmp_path, name, told):
 
 def test_a_module_that_is_not_there_costs_one_line(tmp_path):
     line = [CONFIG, "--workdir=new", "--config.policies=absent:rule"]
-    process = begin(*line, cwd=tmp_path)
-    printed, complaint = process.communicate()
+    process = finish(*line, cwd=tmp_path)
     assert process.returncode == 2
-    assert re.fullmatch(r"error: config\.policies: .*'absent'\n", complaint)
-    assert printed == ""
+    assert re.fullmatch(r"error: config\.policies: .*'absent'\n", process.stderr)
+    assert process.stdout == ""
     assert list(tmp_path.iterdir()) == []
 
 

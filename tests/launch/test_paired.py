@@ -6,7 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
-from launching import STEPS, begin
+from launching import STEPS, finish
 from ml_collections import ConfigDict
 
 from launch import files, paired, runner, validation
@@ -43,10 +43,9 @@ def runs(tmp_path_factory):
 
 def test_the_command_compares_what_both_have_finished(runs):
     command = [f"--before={runs / 'one'}", f"--after={runs / 'two'}"]
-    process = begin(*command, cwd=runs, module="launch.paired")
-    out, err = process.communicate()
-    assert process.returncode == 0, err
-    lines = out.splitlines()[1:]
+    process = finish(*command, cwd=runs, module="launch.paired")
+    assert process.returncode == 0, process.stderr
+    lines = process.stdout.splitlines()[1:]
     assert [line.split()[0] for line in lines] == 4 * ["greedy"] + 4 * ["random"]
     before, after = (
         json.loads((runs / name / "summary.json").read_text())["policies"]["greedy"]["regret"]
@@ -68,12 +67,11 @@ def test_the_command_compares_what_both_have_finished(runs):
 )
 def test_what_cannot_be_compared_is_refused_in_a_line(runs, second, told):
     command = [f"--before={runs / 'one'}", f"--after={runs / second}"]
-    process = begin(*command, cwd=runs, module="launch.paired")
-    out, err = process.communicate()
+    process = finish(*command, cwd=runs, module="launch.paired")
     assert process.returncode == 2
-    assert told in err
-    assert len(err.strip().splitlines()) == 1
-    assert not out
+    assert told in process.stderr
+    assert len(process.stderr.strip().splitlines()) == 1
+    assert not process.stdout
 
 
 @pytest.mark.parametrize(
@@ -111,8 +109,8 @@ def test_what_ended_at_other_picks_is_not_compared(runs, tmp_path):
     ended["greedy"].rows[0, -1] = -1
     files.save_curves(shorter, ended)
     command = [f"--before={runs / 'one'}", f"--after={shorter}"]
-    out, err = begin(*command, cwd=runs, module="launch.paired").communicate()
-    assert not err
-    first, *others = out.splitlines()[1:]
+    process = finish(*command, cwd=runs, module="launch.paired")
+    assert not process.stderr
+    first, *others = process.stdout.splitlines()[1:]
     assert first.split()[:3] == ["greedy", "not", "compared:"]
     assert [line.split()[0] for line in others] == 4 * ["random"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from launching import ROOT, begin, load
+from launching import ROOT, finish, load
 
 from launch import data, runner, usage, validation
 from launch.settings import ConfigError, horizon
@@ -153,12 +153,11 @@ def test_a_file_that_cannot_be_used_is_one_line_with_its_publisher(
 def test_a_missing_file_ends_the_command_with_status_2(tmp_path, monkeypatch):
     monkeypatch.setenv("SMC_DATA_DIR", str(tmp_path))
     line = [f"--config={ROOT / 'configs' / 'davis.py'}", "--workdir=new"]
-    process = begin(*line, cwd=tmp_path)
-    printed, complaint = process.communicate()
-    assert process.returncode == 2, complaint
+    process = finish(*line, cwd=tmp_path)
+    assert process.returncode == 2, process.stderr
     path = re.escape(str(tmp_path / PUBLISHED["davis"].path))
     assert re.fullmatch(
-        rf"error: config\.data: {path}: No such file .* Davis et al\..*\n", complaint
+        rf"error: config\.data: {path}: No such file .* Davis et al\..*\n", process.stderr
     )
-    assert printed == ""
+    assert process.stdout == ""
     assert list(tmp_path.iterdir()) == []

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from launching import ROOT, begin, load
+from launching import ROOT, finish, load
 
 from configs import figure2, jester, ratings, replay
 from launch import data, panels, runner, served, validation
@@ -118,16 +118,15 @@ def test_a_grid_of_the_model_is_held_out(tmp_path):
     settings |= {"refits": 1, "inference.first_steps": 50, "inference.method": "svi"}
     flags = [f"--config.{field}={value}" for field, value in settings.items()]
     line = [f"--config={ROOT / 'configs' / 'synthetic.py'}", *flags]
-    process = begin(
+    process = finish(
         *line,
         "--seen=0.5",
         "--grid=loadings=gamma,signed standardise=False",
         cwd=tmp_path,
         module="launch.heldout",
     )
-    printed, complaint = process.communicate()
-    assert process.returncode == 0, complaint
-    first, second = printed.splitlines()[1:]
+    assert process.returncode == 0, process.stderr
+    first, second = process.stdout.splitlines()[1:]
     assert first.startswith("loadings=gamma standardise=False")
     assert second.startswith("loadings=signed standardise=False")
     # The second line ends with its difference from the first in percent, and the interval.
@@ -135,20 +134,18 @@ def test_a_grid_of_the_model_is_held_out(tmp_path):
     gamma, signed = (float(line.split()[3]) for line in (first, second))
     percent = float(re.search(r"([+-]\d+\.\d+) % \[", second)[1])
     assert percent == pytest.approx(100 * (signed / gamma - 1), abs=0.02)
-    process = begin(*line, "--config.seeds=1", "--seen=0.5", cwd=tmp_path, module="launch.heldout")
-    printed = process.communicate()[0]
+    process = finish(*line, "--config.seeds=1", "--seen=0.5", cwd=tmp_path, module="launch.heldout")
     assert process.returncode == 0
-    assert re.fullmatch(r"defaults +0\.5( +-?\d+\.\d+){3} *", printed.splitlines()[1])
+    assert re.fullmatch(r"defaults +0\.5( +-?\d+\.\d+){3} *", process.stdout.splitlines()[1])
     for wrong, named in (
         ("--seen=1.5", "seen: give fractions"),
         ("--grid=loading=1", "grid: model has no setting 'loading'"),
         ("--grid=seeds=1,2", "grid: model has no setting 'seeds'"),
         ("--grid=common=-1.0", r"config\.model\.common"),
     ):
-        process = begin(*line, wrong, cwd=tmp_path, module="launch.heldout")
-        complaint = process.communicate()[1]
+        process = finish(*line, wrong, cwd=tmp_path, module="launch.heldout")
         assert process.returncode == 2
-        assert re.fullmatch(rf"error: {named}.*\n", complaint)
+        assert re.fullmatch(rf"error: {named}.*\n", process.stderr)
 
 
 def test_who_is_served(tmp_path, monkeypatch, jokes):

@@ -8,7 +8,7 @@ import re
 
 import numpy as np
 import pytest
-from launching import CONFIG, begin, contents, load, tiny
+from launching import CONFIG, contents, finish, load, tiny
 from scipy import stats
 from tqdm import tqdm
 
@@ -160,11 +160,10 @@ def test_a_walk_that_cannot_be_taken_costs_one_line(tmp_path):
         (["--workdir="], "give --workdir=DIR"),
         (["--config.horizon=999999"], r"config\.horizon: .*"),
     ):
-        process = begin(*flags, *wrong, cwd=tmp_path, module="launch.steps")
-        printed, complaint = process.communicate()
+        process = finish(*flags, *wrong, cwd=tmp_path, module="launch.steps")
         assert process.returncode == 2
-        assert re.fullmatch(rf"error: {told}\n", complaint)
-        assert printed == ""
+        assert re.fullmatch(rf"error: {told}\n", process.stderr)
+        assert process.stdout == ""
     assert list(tmp_path.iterdir()) == []
 
 

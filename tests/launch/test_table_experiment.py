@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from launching import FILES, ROOT, assert_same_curves, begin, contents, load, strict_json
+from launching import FILES, ROOT, assert_same_curves, contents, finish, load, strict_json
 from ml_collections import ConfigDict
 
 from configs import table
@@ -192,14 +192,13 @@ def test_a_table_too_large_to_number_its_entries(path, monkeypatch):
 
 def test_the_command_takes_the_path(path):
     flags = [f"--config={ROOT / 'configs' / 'table.py'}", "--workdir=new"]
-    process = begin(*flags, cwd=path.parent)
-    assert re.fullmatch(r"error: config\.path: missing.*\n", process.communicate()[1])
+    process = finish(*flags, cwd=path.parent)
+    assert re.fullmatch(r"error: config\.path: missing.*\n", process.stderr)
     assert process.returncode == 2
     settings = TINY | {"policies": "random", "path": path.name, "read_columns": "item,user,stars"}
     flags += [f"--config.{field}={value}" for field, value in settings.items()]
-    process = begin(*flags, cwd=path.parent)
-    _, complaint = process.communicate()
-    assert process.returncode == 0, complaint
+    process = finish(*flags, cwd=path.parent)
+    assert process.returncode == 0, process.stderr
     assert contents(path.parent / "new").keys() == FILES | {"ids.csv"}
 
 

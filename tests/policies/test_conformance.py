@@ -28,11 +28,11 @@ RULES = [(0.0, True), (0.0, False), (0.5, True), (0.5, False), (1.0, True), (1.0
 def title(request):
     """One policy after another, with all its tests; what was compiled for it is then dropped.
 
-    A process can hold only a number of compiled programs: each takes mappings of memory.
+    A process can hold only a number of compiled programs: each takes mappings of memory. What the
+    policies have in common is kept.
     """
     yield request.param
     compiled.cache_clear()
-    jax.clear_caches()
 
 
 @functools.cache

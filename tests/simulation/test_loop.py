@@ -195,14 +195,16 @@ def test_a_seed_has_one_curve_alone_in_a_sweep_and_on_any_devices():
 
 @pytest.mark.parametrize("name", ["ids", "greedy", "thompson", "random"])
 def test_columns_over_devices_give_the_same_picks(name):
-    """Sums over columns are rounded otherwise, in so small an experiment not to any effect."""
+    """Sums over columns are rounded otherwise, in so small an experiment not to tip a choice."""
     loop = experiment(make_policy(name), horizon=8, refits=2)
     devices = jax.devices()[:2]
     progress, sharded = run(loop, [0, 1], devices=devices, shard="columns")
     _, alone = run(loop, [0, 1], devices=devices[:1])
-    for field in ("rows", "cols", "regret", "reward", "effective_rank"):
+    for field in ("rows", "cols", "effective_rank"):
         np.testing.assert_array_equal(getattr(sharded, field), getattr(alone, field))
-    np.testing.assert_allclose(sharded.elbo, alone.elbo, rtol=1e-5)
+    for field, ulps in (("regret", 4), ("reward", 4), ("elbo", 80)):
+        found, expected = getattr(sharded, field), getattr(alone, field)
+        np.testing.assert_allclose(found, expected, rtol=ulps * np.finfo(np.float32).eps)
     world = progress.carry.world
     for array in (world.open, world.data.times_seen(), world.problem.entries):
         rows, columns = array.shape[1:]
