@@ -47,11 +47,10 @@ class Growing:
     def at_columns(self, columns: Array) -> Observations:
         """What was seen of some columns [C], as a dense block [D, C]."""
         seen = self.filled.at_columns(columns)
-        new = (self.column[:, None] == columns).astype(seen.counts.dtype)  # [B, C]
-        return seen._replace(
-            counts=seen.counts.at[self.row].add(new),
-            sums=seen.sums.at[self.row].add(new * self.value[:, None]),
-        )
+        new = (self.column[:, None] == columns).astype(self.value.dtype)  # [B, C]
+        nothing = jnp.zeros((self.rows, columns.size), self.value.dtype)
+        count, total = (nothing.at[self.row].add(x) for x in (new, new * self.value[:, None]))
+        return jax.tree.map(jnp.add, seen, Observations(count, total, nothing))
 
     def add(self, row: ArrayLike, column: ArrayLike, value: ArrayLike, seen: Array) -> "Growing":
         """One more answer, where it was seen; `answers` refuses more than there is room for."""

@@ -265,14 +265,14 @@ def _observations(arrays: dict[str, np.ndarray]) -> Observations:
     names = [name for name in Observations._fields if name not in Observations._field_defaults]
     if arrays.keys() != set(names):
         raise ValueError(f"the arrays of observations are {', '.join(names)}")
-    made = Observations(*(jnp.asarray(arrays[name], jnp.result_type(float)) for name in names))
-    counts, scatter = made.counts, made.scatter
-    if counts.ndim != 2 or any(x.shape != counts.shape for x in jax.tree.leaves(made)):
+    given = [jnp.asarray(arrays[name], jnp.result_type(float)) for name in names]
+    counts, sums, scatter = given
+    if counts.ndim != 2 or any(x.shape != counts.shape for x in given):
         raise ValueError("the arrays of observations must be matrices of one size")
-    negative, unseen = (counts < 0) | (scatter < 0), (counts == 0) & (jnp.abs(made.sums) > 0)
+    negative, unseen = (counts < 0) | (scatter < 0), (counts == 0) & (jnp.abs(sums) > 0)
     if (negative | unseen).any():
         raise ValueError("counts and scatter must not be negative, nor a sum be of nothing")
-    return made
+    return Observations(counts, sums, scatter)
 
 
 def _part(arrays: dict[str, np.ndarray], kind: str) -> dict[str, np.ndarray]:
