@@ -286,13 +286,13 @@ def test_ids_has_the_settings_of_the_registry(monkeypatch):
 def test_the_columns_of_an_offer_are_summarised_once(monkeypatch):
     """Also where entries are pending, which change what is known of their columns."""
     parameters, data, _ = make_problem(8)
-    programs, summaries, made = engine_on(monkeypatch, TOLD), ensemble_policy._summaries, []
+    programs, summaries, made = engine_on(monkeypatch, TOLD), ensemble_policy.summaries, []
 
     def counted(*arguments):
         made.append(arguments)
         return summaries(*arguments)
 
-    monkeypatch.setattr(ensemble_policy, "_summaries", counted)
+    monkeypatch.setattr(ensemble_policy, "summaries", counted)
     is_open = jnp.ones((ROWS, COLUMNS), bool)
     programs.ask.lower(
         KEY, KEY, parameters, data, jnp.arange(COLUMNS), is_open, ~is_open, jnp.asarray(3), 8, 8
