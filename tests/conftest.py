@@ -1,5 +1,6 @@
 """Set before anything imports numpy or jax: threads, devices, and the compilation cache."""
 
+import ctypes
 import gc
 import os
 
@@ -25,10 +26,11 @@ import pytest
 # Tracing makes many objects that live on; to look through them again and again takes its time.
 gc.set_threshold(50_000, 10, 10)
 
-# Every program takes mappings of memory, of which a process may have 65,530 by default; with 5,000
-# it holds some 2 GB.
+# Every program takes mappings of memory, of which a process may have 65,530 by default. By the time
+# that it has 5,000 it has taken some 2 GB of memory, most of it while it compiled.
 MAPPINGS = pathlib.Path("/proc/self/maps")
 MOST_MAPPINGS = 5_000
+TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc: gives back what is not used
 
 # A cache for each worker: JAX writes entries in place, and a process that reads an entry which
 # another is still writing aborts.
@@ -77,6 +79,8 @@ def bounded_programs():
     if mappings() > MOST_MAPPINGS:
         jax.clear_caches()
         gc.collect()
+        if TRIM is not None:
+            TRIM(0)
 
 
 @pytest.fixture
