@@ -39,18 +39,24 @@ CACHE = pathlib.Path(__file__).resolve().parent.parent / ".cache" / "jax" / WORK
 
 # The files that take longest go first, so that no worker is left alone with one at the end.
 LONGEST = (
-    "notebooks/test_notebooks.py",
-    "launch/test_steps.py",
-    "launch/test_figures.py",
-    "launch/test_recorded_experiments.py",
-    "launch/test_launch.py",
     "policies/test_conformance.py",
-    "beliefs/test_signed_gibbs.py",
     "simulation/test_loop.py",
-    "simulation/test_held_out.py",
-    "launch/test_growth.py",
+    "notebooks/test_notebooks.py",
+    "beliefs/test_signed_answers.py",
+    "launch/test_launch.py",
+    "beliefs/test_signed_gibbs.py",
+    "policies/test_choices.py",
+    "policies/test_value_slope.py",
+    "beliefs/test_history.py",
+    "launch/test_published_experiments.py",
+    "launch/test_silence_launch.py",
     "beliefs/test_hamiltonian.py",
-    "policies/test_equalised.py",
+    "beliefs/test_priors.py",
+    "policies/test_information.py",
+    "launch/test_recorded_experiments.py",
+    "campaign/test_described.py",
+    "test_recommender.py",
+    "launch/test_launch_features.py",
 )
 
 jax.config.update("jax_num_cpu_devices", 2)
