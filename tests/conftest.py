@@ -1,5 +1,6 @@
 """Set before anything imports numpy or jax: threads, devices, and the compilation cache."""
 
+import ctypes
 import gc
 import os
 
@@ -25,10 +26,11 @@ import pytest
 # Tracing makes many objects that live on; to look through them again and again takes its time.
 gc.set_threshold(50_000, 10, 10)
 
-# Every program takes mappings of memory, of which a process may have 65,530 by default; with 5,000
-# it holds some 2 GB.
+# Every program takes mappings of memory, of which a process may have 65,530 by default. By the time
+# that it has 5,000 it has taken some 2 GB of memory, most of it while it compiled.
 MAPPINGS = pathlib.Path("/proc/self/maps")
 MOST_MAPPINGS = 5_000
+TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc: gives back what is not used
 
 # A cache for each worker: JAX writes entries in place, and a process that reads an entry which
 # another is still writing aborts.
@@ -37,18 +39,24 @@ CACHE = pathlib.Path(__file__).resolve().parent.parent / ".cache" / "jax" / WORK
 
 # The files that take longest go first, so that no worker is left alone with one at the end.
 LONGEST = (
-    "notebooks/test_notebooks.py",
-    "launch/test_steps.py",
-    "launch/test_figures.py",
-    "launch/test_recorded_experiments.py",
-    "launch/test_launch.py",
     "policies/test_conformance.py",
-    "beliefs/test_signed_gibbs.py",
     "simulation/test_loop.py",
-    "simulation/test_held_out.py",
-    "launch/test_growth.py",
+    "notebooks/test_notebooks.py",
+    "beliefs/test_signed_answers.py",
+    "launch/test_launch.py",
+    "beliefs/test_signed_gibbs.py",
+    "policies/test_choices.py",
+    "policies/test_value_slope.py",
+    "beliefs/test_history.py",
+    "launch/test_published_experiments.py",
+    "launch/test_silence_launch.py",
     "beliefs/test_hamiltonian.py",
-    "policies/test_equalised.py",
+    "beliefs/test_priors.py",
+    "policies/test_information.py",
+    "launch/test_recorded_experiments.py",
+    "campaign/test_described.py",
+    "test_recommender.py",
+    "launch/test_launch_features.py",
 )
 
 jax.config.update("jax_num_cpu_devices", 2)
@@ -77,6 +85,8 @@ def bounded_programs():
     if mappings() > MOST_MAPPINGS:
         jax.clear_caches()
         gc.collect()
+        if TRIM is not None:
+            TRIM(0)
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """What a belief knows beforehand: an earlier state goes on, and anything else is refused."""
 
+import functools
 import itertools
 
 import chex
@@ -49,6 +50,12 @@ BELIEFS = {
     "particles": lambda rank=2, number=20: particles(particles=number, rank=rank),
 }
 FIRST, SECOND = (low_rank_data(seed, rows=6, columns=5, rank=1) for seed in (0, 1))
+
+
+@functools.cache
+def begun(name):
+    """The first state of a belief, of which many are refused."""
+    return BELIEFS[name]().init(jax.random.key(0), FIRST)
 
 
 @pytest.mark.parametrize("name", BELIEFS)
@@ -130,7 +137,7 @@ def test_anything_else_is_refused(name, prior):
 
 @pytest.mark.parametrize(("name", "other"), [*itertools.permutations(BELIEFS, 2)])
 def test_the_state_of_another_belief_is_refused(name, other):
-    state = BELIEFS[other]().init(jax.random.key(0), FIRST)
+    state = begun(other)
     refused(BELIEFS[name](), state, rf"^prior: [^\n]*, got {type(state).__name__}$")
 
 
@@ -200,7 +207,7 @@ def test_a_belief_without_a_prior_takes_none(prior):
 
 @pytest.mark.parametrize("name", BELIEFS)
 def test_an_oracle_takes_no_state_of_another_belief(name):
-    state = BELIEFS[name]().init(jax.random.key(0), FIRST)
+    state = begun(name)
     kind = type(state).__name__
     refused(
         told(), state, rf"^prior: an oracle must be told [^\n]*; give a Parameters, got {kind}$"

@@ -3,6 +3,7 @@
 import json
 from types import SimpleNamespace
 
+import jax
 import numpy as np
 import pytest
 from launching import load, tiny
@@ -58,8 +59,7 @@ def test_policies_heed_silence_where_there_is_some(changes, heeds):
 
     def state_of(name):
         loop = experiment.build(config, name)
-        begun = loop.reset(np.uint32(0))
-        return loop.init(begun)
+        return jax.eval_shape(lambda seed: loop.init(loop.reset(seed)), np.uint32(0))
 
     assert isinstance(state_of("greedy"), Heeding) == heeds
     assert not isinstance(state_of("greedy_ignoring"), Heeding)
